@@ -1,9 +1,10 @@
 """The engine against transformers in one run: python benchmarks/serving.py [--device cuda] [--shape qwen3-0.6b]
 
-Random weights of a known shape, loaded by both; greedy, no end-of-sequence token. Prints output tokens per second of
-one request and of many with mixed lengths, the ratio to transformers (which runs the same prompts: one by one on a CPU,
-with its continuous batching on a GPU), the host's cost of planning a step, and on a GPU the share of the memory's
-bandwidth that a decode step reaches. Without transformers only our own figures are printed.
+Random weights of a known shape, loaded by both; no end-of-sequence token. Prints output tokens per second of one
+request and of many with mixed lengths, and the ratio to peers that run the same requests: transformers (one by one on a
+CPU, its continuous batching on a GPU; both greedy) and, with --nano-vllm, nano-vllm (both at temperature 1, for it
+refuses greedy sampling). A peer stops after --limit seconds; its rate is then of the tokens so far. Also the host's
+cost of a step, on a GPU with and without graphs, and the share of the memory's bandwidth that a decode step reaches.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import json
 import statistics
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from serving_peers import ContinuousBatching, NanoVllm, OneByOne, Peer, Rate
 
 from sglab.models import CausalLM, from_config, load_model
 from sglab.serving import Engine
@@ -52,23 +55,26 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 BANDWIDTH = {"H100": 3.35e12, "H200": 4.8e12, "B200": 8.0e12}
 """Bytes per second, published."""
+GRAPH_SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448)
 
 
-def models(shape: str, device: str, dtype: str) -> tuple[CausalLM, Any]:
-    """Ours, and transformers' with the same weights or None."""
+def models(shape: str, device: str, dtype: str, folder: Path) -> tuple[CausalLM, Any]:
+    """Ours, and transformers' with the same weights or None; their checkpoint is left in `folder`."""
+    name = "Qwen3" if shape.startswith("qwen3") else "Llama"
     config = {**SHAPES[shape], "max_position_embeddings": 8192, "rms_norm_eps": 1e-6, "rope_theta": 1e6}
     config |= {"eos_token_id": None, "bos_token_id": None, "tie_word_embeddings": False}
     try:
         import transformers
     except ImportError:
-        return from_config({**config, "architectures": ["LlamaForCausalLM"]}, dtype, device), None
-    theirs = transformers.LlamaForCausalLM(transformers.LlamaConfig(**config)).to(getattr(torch, dtype)).eval()
-    with tempfile.TemporaryDirectory() as folder:
-        theirs.save_pretrained(folder)
-        saved = json.loads((Path(folder) / "config.json").read_text())
-        assert saved["architectures"] == ["LlamaForCausalLM"]
-        ours = load_model(folder, dtype=dtype, device=device)
-    return ours, theirs.to(device)
+        return from_config({**config, "architectures": [f"{name}ForCausalLM"]}, dtype, device), None
+    torch.manual_seed(0)
+    with torch.device(device):
+        configuration = getattr(transformers, f"{name}Config")(**config)
+        theirs = getattr(transformers, f"{name}ForCausalLM")(configuration).to(getattr(torch, dtype)).eval()
+    theirs.save_pretrained(folder)
+    saved = json.loads((folder / "config.json").read_text())
+    assert saved["architectures"] == [f"{name}ForCausalLM"]
+    return load_model(folder, dtype=dtype, device=device), theirs
 
 
 def workload(count: int, vocab: int, seed: int = 0) -> tuple[list[list[int]], list[int]]:
@@ -79,29 +85,13 @@ def workload(count: int, vocab: int, seed: int = 0) -> tuple[list[list[int]], li
     return [torch.randint(0, vocab, (n,), generator=generator).tolist() for n in lengths], outputs
 
 
-def ours_rate(engine: Engine, prompts: list[list[int]], outputs: list[int]) -> float:
-    """Output tokens per second."""
-    sampling = [{"temperature": 0, "max_new_tokens": count} for count in outputs]
+def ours_rate(engine: Engine, prompts: list[list[int]], outputs: list[int], temperature: float = 0) -> Rate:
+    """All of it, without a limit, from an empty cache."""
+    engine.flush_cache()
+    sampling = [{"temperature": temperature, "max_new_tokens": count, "ignore_eos": True} for count in outputs]
     begin = time.perf_counter()
     engine.generate(prompts, sampling)
-    return sum(outputs) / (time.perf_counter() - begin)
-
-
-def theirs_rate(model: Any, prompts: list[list[int]], outputs: list[int]) -> float:
-    """Output tokens per second: continuous batching on a GPU, one by one on a CPU."""
-    begin = time.perf_counter()
-    if model.device.type == "cuda":
-        from transformers import GenerationConfig
-
-        config = GenerationConfig(max_new_tokens=max(outputs), do_sample=False, eos_token_id=-1, pad_token_id=0)
-        model.generate_batch(inputs=prompts, generation_config=config)
-        return max(outputs) * len(outputs) / (time.perf_counter() - begin)
-    for prompt, count in zip(prompts, outputs, strict=True):
-        ids = torch.tensor([prompt])
-        model.generate(
-            ids, attention_mask=torch.ones_like(ids), max_new_tokens=count, min_new_tokens=count, do_sample=False
-        )
-    return sum(outputs) / (time.perf_counter() - begin)
+    return Rate(sum(outputs), time.perf_counter() - begin, sum(outputs))
 
 
 def planning_cost(engine: Engine, requests: int) -> float:
@@ -146,32 +136,124 @@ def roofline_share(engine: Engine, requests: int) -> float | None:
     return (weights + tokens * kv.get_kv_size_bytes() / kv.size) / seconds / bandwidth
 
 
+class StepCost(NamedTuple):
+    """Median seconds of a decode step on a GPU."""
+
+    host: float
+    """What the host takes to plan it, to launch it on an idle device and to process its result."""
+    wall: float
+    """From one step to the next, one after another, as an engine runs them."""
+    kernels: float
+    """That the device's kernels run."""
+
+
+def step_cost(engine: Engine, requests: int) -> StepCost:
+    """A decode step of so many requests of 16 tokens; nothing of it waits for the device."""
+    for i in range(requests):
+        engine.submit([i % 7 + 1] + [2] * 15, {"temperature": 0, "max_new_tokens": 200, "ignore_eos": True})
+    while engine.scheduler.waiting_queue or engine.history.steps[-1].mode != "DECODE":
+        engine.step()
+    wall = []
+    for _ in range(40):
+        begin = time.perf_counter()
+        engine.step()
+        wall.append(time.perf_counter() - begin)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(8):
+            engine.step()
+        torch.cuda.synchronize()
+    kernels = sum(event.self_device_time_total for event in profile.key_averages()) / 8 * 1e-6
+    while engine._pending:
+        engine._process(*engine._pending.pop(0))
+    host = []
+    while (planned := timed(engine.scheduler.get_next_batch_to_run))[0] is not None:
+        scheduled, first = planned
+        waiting, second = timed(lambda scheduled=scheduled: engine.worker.forward(engine.worker.inputs(scheduled)))
+        torch.cuda.synchronize()
+        _, third = timed(
+            lambda scheduled=scheduled, waiting=waiting: engine.scheduler.process_batch_result(scheduled, waiting())
+        )
+        host.append(first + second + third)
+    engine.flush_cache()
+    return StepCost(statistics.median(host), statistics.median(wall), kernels)
+
+
+def timed(run: Callable[[], Any]) -> tuple[Any, float]:
+    """What it returns, and its seconds."""
+    begin = time.perf_counter()
+    return run(), time.perf_counter() - begin
+
+
+def print_step_costs(model: CausalLM, engine: Engine) -> None:
+    """With and without graphs."""
+    plain = Engine(model, cuda_graph=False, max_total_tokens=16_384)
+    for requests in (1, 32):
+        for label, one in (("with graphs", engine), ("without graphs", plain)):
+            cost = step_cost(one, requests)
+            print(
+                f"  a decode step of {requests:2} requests {label:14}: host {cost.host * 1e6:5.0f} µs, wall "
+                f"{cost.wall * 1e6:5.0f} µs, kernels {cost.kernels * 1e6:5.0f} µs "
+                f"({model.config.num_hidden_layers} layers)"
+            )
+    plain.close()
+
+
+def peers(
+    theirs: Any, on_gpu: bool, tree: Path | None, folder: Path, most_running: int, longest: int
+) -> Iterator[Peer]:
+    """One after another: each gives its memory back before the next comes."""
+    if theirs is not None:
+        yield ContinuousBatching(theirs) if on_gpu else OneByOne(theirs)
+    if tree is not None:
+        yield NanoVllm(tree, folder, most_running, longest)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--shape", choices=SHAPES)
-    parser.add_argument("--requests", type=int)
+    parser.add_argument("--requests", type=int, help="default: 64 on a GPU, 16 on a CPU")
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds that a peer may take for one line")
+    parser.add_argument("--skip-transformers", action="store_true")
+    parser.add_argument("--nano-vllm", type=Path, help="the folder that holds nanovllm; Qwen3 on a GPU")
     options = parser.parse_args()
     on_gpu = options.device == "cuda"
     shape = options.shape or ("qwen3-0.6b" if on_gpu else "tiny")
-    count = options.requests or (256 if on_gpu else 16)
-    ours, theirs = models(shape, options.device, "bfloat16" if on_gpu else "float32")
-    engine = Engine(ours, max_running_requests=256)
-    prompts, outputs = workload(count, ours.config.vocab_size)
-    ours_rate(engine, prompts[:2], [8, 8])
-    engine.flush_cache()
-    print(f"{shape} on {options.device}, {torch.get_num_threads()} threads; output tokens/s")
-    for label, given in (("one request", (prompts[:1], [256])), (f"{count} requests", (prompts, outputs))):
-        mine = ours_rate(engine, *given)
-        engine.flush_cache()
-        peer = theirs_rate(theirs, *given) if theirs is not None else None
-        ratio = "transformers is not installed" if peer is None else f"transformers {peer:.0f}, ratio {mine / peer:.2f}"
-        print(f"  {label:14} {mine:8.0f}   {ratio}")
-    for requests in (1, 32):
-        print(f"  planning a decode step of {requests:3} requests: {planning_cost(engine, requests) * 1e6:.0f} µs")
-    share = roofline_share(engine, min(count, 64))
-    if share is not None:
-        print(f"  a decode step reaches {share:.0%} of the memory's published bandwidth")
+    if options.nano_vllm is not None and not (on_gpu and shape.startswith("qwen3")):
+        parser.error("--nano-vllm runs Qwen3 on a GPU: pass --device cuda --shape qwen3-0.6b")
+    count = options.requests or (64 if on_gpu else 16)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        ours, theirs = models(shape, options.device, "bfloat16" if on_gpu else "float32", folder)
+        prompts, outputs = workload(count, ours.config.vocab_size)
+        room = sum(map(len, prompts)) + sum(outputs) + 65_536
+        running: dict[str, Any] = {"max_running_requests": max(count, 64), "max_total_tokens": room}
+        if on_gpu:
+            running["cuda_graph_bs"] = (*(size for size in GRAPH_SIZES if size < count), max(count, 64))
+        engine = Engine(ours, **running)
+        ours_rate(engine, prompts[:2], [8, 8])
+        print(f"{shape} on {options.device}, {torch.get_num_threads()} threads; output tokens/s")
+        lines = (("one request", prompts[:1], [256]), (f"{count} requests", prompts, outputs))
+        mine = {(label, t): ours_rate(engine, *given, t) for label, *given in lines for t in (0, 1)}
+        for label, *_ in lines:
+            print(f"  {label:14} {mine[label, 0]} greedy, {mine[label, 1]} at temperature 1")
+        if on_gpu:
+            print_step_costs(ours, engine)
+        for requests in (1, 32):
+            print(f"  planning a decode step of {requests:3} requests: {planning_cost(engine, requests) * 1e6:.0f} µs")
+        share = roofline_share(engine, min(count, 64))
+        if share is not None:
+            print(f"  a decode step reaches {share:.0%} of the memory's published bandwidth")
+        theirs = None if options.skip_transformers else theirs
+        for peer in peers(theirs, on_gpu, options.nano_vllm, folder, max(count, 64), 1024):
+            for warm_up in (prompts[:2], prompts[:1]) if isinstance(peer, NanoVllm) else ():  # it compiles
+                peer.measure(warm_up, [8] * len(warm_up), options.limit)
+            for label, *given in lines:
+                own = mine[label, int(isinstance(peer, NanoVllm))]
+                rate = peer.measure(*given, options.limit)
+                print(f"  {label:14} {peer.name} {rate}, ours is {own.per_second / rate.per_second:.2f} times that")
+            peer.close()
+        engine.close()
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from torch import nn
 
 from sglab.engine import ForwardBatch
 from sglab.layers import collectives
+from sglab.layers.moe.mixture import Mixture
 from sglab.layers.parallel import TensorParallel
 
 
@@ -50,12 +51,20 @@ class DpBatch:
     num_tokens: tuple[int, ...]
     mode: DpPaddingMode
     tp: TensorParallel
+    extends: bool = False
+    """Whether any group's pass is an extend."""
 
     @property
     def rows(self) -> int:
         """Of each group in MAX_LEN: the longest, rounded up to a multiple of the ranks that share it."""
         ranks = self.tp.attention.size
         return -(-max(self.num_tokens) // ranks) * ranks
+
+    @property
+    def low_latency(self) -> bool:
+        """Whether tokens travel to their experts in the low-latency way; every rank comes to the same."""
+        fits = max(self.num_tokens) <= self.tp.a2a_room
+        return fits and (self.tp.a2a == "low_latency" or (self.tp.a2a == "auto" and not self.extends))
 
     def gather(self, x: torch.Tensor) -> torch.Tensor:
         """This group's [tokens, hidden] -> all groups', the same on every rank; padded rows are zero."""
@@ -79,6 +88,11 @@ class DpBatch:
 
 
 def run_on_all_tokens(mlp: nn.Module, x: torch.Tensor, forward_batch: ForwardBatch) -> Any:
-    """mlp(x); where groups attend apart, of all groups' tokens, of which this group's are returned."""
+    """mlp(x); where groups attend apart, of all groups' tokens, of which this group's are returned.
+
+    A mixture may run on this group's alone, which then travel to their experts.
+    """
     dp: DpBatch | None = forward_batch.dp
+    if dp is not None and dp.tp.a2a is not None and isinstance(mlp, Mixture):
+        return mlp.on_own_tokens(x, dp.low_latency)
     return mlp(x) if dp is None else dp.scatter(mlp(dp.gather(x)))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from sglab.engine.errors import BadArgumentError
+from sglab.engine.graphs import as_launch
 from sglab.layers import collectives, overlap
 
 
@@ -20,6 +21,10 @@ class TensorParallel:
         ep_size: ranks that experts are dealt out to; size / ep_size ranks then share a slice of each expert.
         dp_size: groups of ranks that attend to requests of their own; size / dp_size ranks share a group's heads.
         attention_group: the process group of this rank's; None: the default one.
+        a2a: how tokens that each rank brings itself travel to their experts: "normal", "low_latency" or "auto"; None:
+            tokens are gathered on all ranks instead.
+        a2a_fp8: in the low-latency way rows travel in e4m3.
+        a2a_room: tokens of a rank for which the low-latency way has room.
     """
 
     rank: int = 0
@@ -28,6 +33,9 @@ class TensorParallel:
     ep_size: int = 1
     dp_size: int = 1
     attention_group: Any = None
+    a2a: str | None = None
+    a2a_fp8: bool = True
+    a2a_room: int = 128
 
     def __post_init__(self) -> None:
         if self.size < 1 or not 0 <= self.rank < self.size:
@@ -58,6 +66,11 @@ class TensorParallel:
         ranks = self.size // self.dp_size
         return TensorParallel(self.rank % ranks, ranks, self.attention_group)
 
+    @property
+    def shared_experts(self) -> TensorParallel:
+        """This rank among those that share an expert that every token goes through."""
+        return self if self.a2a is None else SINGLE
+
     def within_experts(self) -> TensorParallel:
         """Which slice of each of its experts this rank holds."""
         ranks = self.size // self.ep_size
@@ -81,15 +94,18 @@ class TensorParallel:
 
     def all_reduce(self, x: torch.Tensor) -> torch.Tensor:
         """The sum over ranks, in place."""
-        if self.size > 1:
-            with collectives.noted("all_reduce", x, self.group):
-                self._finish(torch.distributed.all_reduce(x, group=self.group, async_op=overlap.started()))
-        return x
+        return x if self.size == 1 else as_launch("all_reduce", lambda: self._all_reduce(x), x)
 
     def all_gather(self, x: torch.Tensor, dim: int = -1) -> torch.Tensor:
         """The ranks' parts along `dim`, one after another: [..., n] -> [..., n · size]."""
-        if self.size == 1:
-            return x
+        return x if self.size == 1 else as_launch("all_gather", lambda: self._all_gather(x, dim), x)
+
+    def _all_reduce(self, x: torch.Tensor) -> torch.Tensor:
+        with collectives.noted("all_reduce", x, self.group):
+            self._finish(torch.distributed.all_reduce(x, group=self.group, async_op=overlap.started()))
+        return x
+
+    def _all_gather(self, x: torch.Tensor, dim: int) -> torch.Tensor:
         parts = [torch.empty_like(x) for _ in range(self.size)]
         x = x.contiguous()
         with collectives.noted("all_gather", x, self.group):

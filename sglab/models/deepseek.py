@@ -22,7 +22,7 @@ from sglab.layers import (
     TensorParallel,
 )
 from sglab.layers.mla import MLAttention, Select
-from sglab.layers.moe import FusedMoE, Gate, TopK
+from sglab.layers.moe import FusedMoE, Gate, Mixture, Routing, TopK
 from sglab.layers.rotary import yarn_get_mscale
 from sglab.models.causal_lm import GATE_UP, CausalLM
 from sglab.models.config import DecoderConfig
@@ -115,7 +115,7 @@ class DeepseekAttention(nn.Module):
         return None
 
 
-class DeepseekMoE(nn.Module):
+class DeepseekMoE(Mixture):
     """Routed experts and shared ones, which every token goes through."""
 
     def __init__(self, config: DeepseekConfig, tp: TensorParallel) -> None:
@@ -135,11 +135,15 @@ class DeepseekMoE(nn.Module):
         )
         self.experts = FusedMoE(c.n_routed_experts, c.hidden_size, c.moe_intermediate_size, tp)
         shared = c.n_shared_experts * c.moe_intermediate_size
-        self.shared_experts = LlamaMLP(c.hidden_size, shared, tp, reduce_results=False) if shared else None
+        self.shared_experts = (
+            LlamaMLP(c.hidden_size, shared, tp.shared_experts, reduce_results=False) if shared else None
+        )
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.experts(x, self.topk(self.gate(x), self.gate.e_score_correction_bias))
-        return self.tp.all_reduce(y if self.shared_experts is None else y + self.shared_experts(x))
+    def route(self, x: torch.Tensor) -> Routing:
+        return self.topk(self.gate(x), self.gate.e_score_correction_bias)
+
+    def shared(self, x: torch.Tensor) -> torch.Tensor | None:
+        return None if self.shared_experts is None else self.shared_experts(x)
 
 
 class DeepseekV2ForCausalLM(CausalLM):

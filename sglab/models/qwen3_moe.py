@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from sglab.layers import RotaryEmbedding, TensorParallel
-from sglab.layers.moe import FusedMoE, Gate, TopK
+from sglab.layers.moe import FusedMoE, Gate, Mixture, Routing, TopK
 from sglab.models.causal_lm import CausalLM
 from sglab.models.config import DecoderConfig
 from sglab.models.llama import Decoder, DecoderLayer, LlamaMLP
@@ -31,7 +31,7 @@ class Qwen3MoeConfig(DecoderConfig):
         return layer not in self.mlp_only_layers and (layer + 1) % self.decoder_sparse_step == 0
 
 
-class Qwen3MoeBlock(nn.Module):
+class Qwen3MoeBlock(Mixture):
     def __init__(self, config: Qwen3MoeConfig, tp: TensorParallel) -> None:
         super().__init__()
         self.tp = tp
@@ -39,8 +39,8 @@ class Qwen3MoeBlock(nn.Module):
         self.topk = TopK(config.num_experts_per_tok, renormalize=config.norm_topk_prob)
         self.experts = FusedMoE(config.num_experts, config.hidden_size, config.moe_intermediate_size, tp)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.tp.all_reduce(self.experts(x, self.topk(self.gate(x))))
+    def route(self, x: torch.Tensor) -> Routing:
+        return self.topk(self.gate(x))
 
 
 class Qwen3MoeForCausalLM(CausalLM):

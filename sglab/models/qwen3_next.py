@@ -81,12 +81,11 @@ class Qwen3NextBlock(Qwen3MoeBlock):
     def __init__(self, config: Qwen3NextConfig, tp: TensorParallel) -> None:
         super().__init__(config, tp)
         size = config.shared_expert_intermediate_size
-        self.shared_expert = LlamaMLP(config.hidden_size, size, tp, reduce_results=False)
+        self.shared_expert = LlamaMLP(config.hidden_size, size, tp.shared_experts, reduce_results=False)
         self.shared_expert_gate = ReplicatedLinear(config.hidden_size, 1)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.experts(x, self.topk(self.gate(x)))
-        return self.tp.all_reduce(y + torch.sigmoid(self.shared_expert_gate(x)) * self.shared_expert(x))
+    def shared(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(self.shared_expert_gate(x)) * self.shared_expert(x)
 
 
 class Qwen3NextForCausalLM(CausalLM):

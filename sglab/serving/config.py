@@ -55,9 +55,9 @@ class EngineConfig:
     prefill_max_requests: int | None = None
     disable_radix_cache: bool = False
     disable_overlap_schedule: bool | None = None
-    """None: overlap on a GPU. On a CPU steps then run in a thread of their own."""
+    """None: overlap on a GPU, one rank. On a CPU steps then run in a thread of their own."""
     cuda_graph: bool | None = None
-    """Replay captured decode passes; None: on a GPU. On a CPU the recorded operations are replayed."""
+    """Replay captured decode passes; None: on a GPU, one rank. On a CPU the recorded operations are replayed."""
     cuda_graph_max_bs: int | None = None
     """The largest captured batch; None: max_running_requests."""
     cuda_graph_bs: tuple[int, ...] | None = None
@@ -95,6 +95,14 @@ class EngineConfig:
     init_expert_location: tuple[tuple[int, ...], ...] | None = None
     """Of each layer with experts those that are held, some more than once, in equal shares for the ep_size ranks; None:
     each once. `sglab.layers.moe.rebalance_experts` places them by their load."""
+    moe_a2a_backend: str | None = None
+    """"deepep": every rank attends to requests of its own, and their tokens travel to the ranks of their experts and
+    back, as DeepEP does it, over torch.distributed; None: every rank gathers all tokens."""
+    deepep_mode: str = "auto"
+    """"normal"; "auto": "low_latency" where all groups decode; "low_latency": wherever its room of 128 tokens of a rank
+    suffices."""
+    deepep_bf16_dispatch: bool = False
+    """In the low-latency way send rows in the model's dtype and not in e4m3."""
     enable_two_batch_overlap: bool = False
     """Cut passes in two halves: while one waits for a sum over ranks, the other computes."""
     dist_timeout: float = 300.0
@@ -152,19 +160,39 @@ class EngineConfig:
                 expected = f"a divisor of tp_size {self.tp_size}"
                 raise BadArgumentError(name, expected, size, "tp_size counts all ranks.")
         arguments.positive("dist_timeout", self.dist_timeout)
+        arguments.choice("deepep_mode", self.deepep_mode, ("normal", "low_latency", "auto"))
+        if self.moe_a2a_backend is not None:
+            arguments.choice("moe_a2a_backend", self.moe_a2a_backend, ("deepep",))
+            sizes = (self.tp_size, self.dp_size, self.ep_size)
+            if self.tp_size == 1 or len(set(sizes)) > 1:
+                expected, got = "None, or tp_size, dp_size and ep_size equal and above 1", f"{self.moe_a2a_backend!r}"
+                remedy = "Each rank brings tokens of its own and holds whole experts."
+                raise BadArgumentError("moe_a2a_backend", expected, f"{got} with {sizes}", remedy)
         if self.enable_two_batch_overlap and self.tp_size == 1:
             remedy = "One rank waits for none: leave it out."
             raise BadArgumentError("enable_two_batch_overlap", "False with one rank", True, remedy)
-        alone = {
+        if self.tp_size == 1:
+            return
+        eagle = self.speculative_algorithm == "EAGLE"
+        in_groups = {
             "speculative_algorithm": self.speculative_algorithm,
             "cuda_graph": self.cuda_graph,
             "enable_piecewise_cuda_graph": self.enable_piecewise_cuda_graph,
-            "enable_hierarchical_cache": self.enable_hierarchical_cache,
-            "disable_overlap_schedule": self.disable_overlap_schedule is False,
         }
-        for name, value in alone.items():
-            if self.tp_size > 1 and value:
-                raise BadArgumentError(name, "its default with tp_size above 1", getattr(self, name), "Leave it out.")
+        refused: dict[str, dict[str, Any]] = {
+            "tp_size above 1": {
+                "speculative_algorithm": eagle,
+                "enable_hierarchical_cache": self.enable_hierarchical_cache,
+            },
+            "dp_size above 1": in_groups if self.dp_size > 1 else {},
+            "enable_two_batch_overlap": in_groups | {"moe_a2a_backend": self.moe_a2a_backend}
+            if self.enable_two_batch_overlap
+            else {},
+        }
+        for other, values in refused.items():
+            for name, value in values.items():
+                if value:
+                    raise BadArgumentError(name, f"its default with {other}", getattr(self, name), "Leave it out.")
 
     def threads(self, parameters: int) -> int | None:
         """Threads of a pass on a CPU, by the model's size; None: as many as PyTorch has set."""
@@ -172,16 +200,14 @@ class EngineConfig:
 
     def overlaps(self, device_type: str) -> bool:
         """Whether a step is planned while the one before runs."""
-        if self.speculative_algorithm is not None or self.tp_size > 1:
+        if self.speculative_algorithm is not None:
             return False
         asked = self.disable_overlap_schedule
-        return device_type == "cuda" if asked is None else not asked
+        return device_type == "cuda" and self.tp_size == 1 if asked is None else not asked
 
     def graphs(self, device_type: str) -> bool:
         """Whether decode passes are captured and replayed."""
-        if self.tp_size > 1:
-            return False
-        return device_type == "cuda" if self.cuda_graph is None else self.cuda_graph
+        return device_type == "cuda" and self.tp_size == 1 if self.cuda_graph is None else self.cuda_graph
 
     def capture_sizes(self) -> list[int]:
         """Batch sizes to capture: those asked for, or SGLang's."""

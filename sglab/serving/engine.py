@@ -10,14 +10,14 @@ from typing import Any, overload
 import torch
 
 from sglab.attention import create_attention_backend
-from sglab.engine import FinishAbort, Req, SamplingParams, arguments
+from sglab.engine import FinishAbort, Req, SamplingParams
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.recording import Recording
 from sglab.engine.scheduler import History, Scheduler
 from sglab.models import CausalLM, Tokenizer
 from sglab.serving.batch_invariant import DEFAULT_SEED, batch_invariant
 from sglab.serving.execution import Execution, InlineExecution, Pending, ThreadExecution, torch_threads
-from sglab.serving.given import Prompt, Sampling, config, is_one, token_ids, tokenizer_of
+from sglab.serving.given import LogprobOptions, Prompt, Sampling, config, is_one, token_ids, tokenizer_of
 from sglab.serving.graph_runner import CudaGraphRunner
 from sglab.serving.hooks import register_forward_hooks
 from sglab.serving.output import Delta, Handle, Output
@@ -105,12 +105,12 @@ class Engine:
         self.runner, self.tree_cache = pools.runner, pools.tree_cache
         backend = create_attention_backend(self.config.backend(self.device.type), self.runner)
         self.worker = ModelWorker(self.model, self.runner, backend, self.config.random_seed)
-        if self.config.graphs(self.device.type):
+        if self.config.graphs(self.device.type) and self.ranks is None:
             with torch_threads(threads), batch_invariant(self.config.enable_deterministic_inference):
                 self.worker.graph_runner = CudaGraphRunner(
                     self.model, self.runner, backend, self.config.capture_sizes()
                 )
-        if self.config.enable_piecewise_cuda_graph:
+        if self.config.enable_piecewise_cuda_graph and self.ranks is None:
             with torch_threads(threads), batch_invariant(self.config.enable_deterministic_inference):
                 self.worker.piecewise_runner = PiecewiseGraphRunner(
                     self.model, self.runner, backend, self.config.capture_tokens()
@@ -123,7 +123,11 @@ class Engine:
         )
         self._parallel: ParallelWorker | None = None
         if self.ranks is not None:
-            self.scheduler, self._parallel = group_parts(self.scheduler, self.worker, self.ranks, self.config)
+            speculative = self.runs if isinstance(self.runs, SpeculativeWorker) else None
+            with torch_threads(threads):
+                self.scheduler, self._parallel = group_parts(
+                    self.scheduler, self.worker, self.ranks, self.config, speculative
+                )
         self.hooks = register_forward_hooks(self.model, self.config.forward_hooks)
         self._pending: list[tuple[Any, Pending[Callable[[], Any]]]] = []
         self._submitted = 0
@@ -140,7 +144,9 @@ class Engine:
         sampling: Sampling = None,
         *,
         return_logprob: bool = False,
+        logprob_start_len: int = -1,
         top_logprobs_num: int = 0,
+        token_ids_logprob: Sequence[int] | None = None,
     ) -> Output: ...
 
     @overload
@@ -150,7 +156,9 @@ class Engine:
         sampling: Sampling | Sequence[Sampling] = None,
         *,
         return_logprob: bool = False,
+        logprob_start_len: int | Sequence[int] = -1,
         top_logprobs_num: int = 0,
+        token_ids_logprob: Sequence[int] | None = None,
     ) -> list[Output]: ...
 
     def generate(
@@ -159,14 +167,20 @@ class Engine:
         sampling: Sampling | Sequence[Sampling] = None,
         *,
         return_logprob: bool = False,
+        logprob_start_len: int | Sequence[int] = -1,
         top_logprobs_num: int = 0,
+        token_ids_logprob: Sequence[int] | None = None,
     ) -> Output | list[Output]:
         """Run requests to their end, together with whatever else was submitted.
 
         Args:
             prompts: a text or token ids, or a list of them.
             sampling: for all of them, or a list with one for each.
-            return_logprob: also give every token's log probability, and of the likeliest `top_logprobs_num`.
+            return_logprob: also give every generated token's log probability.
+            logprob_start_len: and those of the prompt's tokens after this position, for all prompts or a list with one
+                for each; -1: none. What the cache has beyond it is computed again.
+            top_logprobs_num, token_ids_logprob: at each of these places also of so many of the likeliest tokens, and of
+                these tokens.
 
         Returns:
             An Output, or a list of them for a list.
@@ -180,9 +194,13 @@ class Engine:
         each: list[Any] = list(sampling) if isinstance(sampling, (list, tuple)) else [sampling] * len(listed)
         if len(each) != len(listed):
             raise BadArgumentError("sampling", f"one, or {len(listed)} for the prompts", len(each), "Pass as many.")
+        starts = [logprob_start_len] * len(listed) if isinstance(logprob_start_len, int) else list(logprob_start_len)
+        if len(starts) != len(listed):
+            expected = f"one, or {len(listed)} for the prompts"
+            raise BadArgumentError("logprob_start_len", expected, len(starts), "Pass as many.")
         reqs = [
-            self._request(prompt, params, None, None, return_logprob, top_logprobs_num)
-            for prompt, params in zip(listed, each, strict=True)
+            self._request(prompt, params, LogprobOptions(return_logprob, start, top_logprobs_num, token_ids_logprob))
+            for prompt, params, start in zip(listed, each, starts, strict=True)
         ]
         handles = self._add(reqs)
         while not all(handle.finished for handle in handles):
@@ -214,18 +232,22 @@ class Engine:
         rid: str | None = None,
         extra_key: str | None = None,
         return_logprob: bool = False,
+        logprob_start_len: int = -1,
         top_logprobs_num: int = 0,
+        token_ids_logprob: Sequence[int] | None = None,
     ) -> Handle:
         """Add a request; `step` runs it.
 
         Args:
             rid: its name; None: one is made.
             extra_key: requests with different ones share no prefixes.
+            return_logprob, logprob_start_len, top_logprobs_num, token_ids_logprob: as `generate` takes them.
 
         Raises:
             BadArgumentError: it cannot be served; nothing has changed.
         """
-        req = self._request(prompt, sampling, rid, extra_key, return_logprob, top_logprobs_num)
+        wanted = LogprobOptions(return_logprob, logprob_start_len, top_logprobs_num, token_ids_logprob)
+        req = self._request(prompt, sampling, wanted, rid, extra_key)
         return self._add([req])[0]
 
     def step(self) -> bool:
@@ -318,26 +340,25 @@ class Engine:
         self,
         prompt: Prompt,
         sampling: Sampling,
+        logprobs: LogprobOptions,
         rid: str | None = None,
         extra_key: str | None = None,
-        return_logprob: bool = False,
-        top_logprobs_num: int = 0,
     ) -> Req:
         params = SamplingParams.of(sampling)
         if self.config.enable_deterministic_inference and params.sampling_seed is None:
             params = replace(params, sampling_seed=DEFAULT_SEED)
         vocabulary = self.model.config.vocab_size
         params.verify(vocabulary)
-        arguments.integer("top_logprobs_num", top_logprobs_num, 0, vocabulary)
+        tokens = token_ids(prompt, self.tokenizer, vocabulary)
+        wanted = logprobs.checked(len(tokens), vocabulary)
         if rid is not None and not isinstance(rid, str):
             raise BadArgumentError("rid", "a string", repr(rid), "Leave it out for a name of the engine's.")
         self._submitted += 1
         return Req(
             rid or f"request {self._submitted}",
-            token_ids(prompt, self.tokenizer, vocabulary),
+            tokens,
             extra_key=extra_key,
             sampling_params=params,
             eos_token_ids=frozenset(self.model.config.eos_token_ids),
-            return_logprob=return_logprob,
-            top_logprobs_num=top_logprobs_num,
+            **wanted,
         )

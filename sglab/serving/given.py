@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,47 @@ from sglab.serving.config import EngineConfig
 
 Prompt = str | Sequence[int]
 Sampling = SamplingParams | Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class LogprobOptions:
+    """Which log probabilities a request wants, under SGLang's names.
+
+    Attributes:
+        return_logprob: of each generated token.
+        logprob_start_len: also of the prompt's tokens after this position; -1: none.
+        top_logprobs_num: at each of these places also of so many of the likeliest tokens.
+        token_ids_logprob: and of these tokens.
+    """
+
+    return_logprob: bool = False
+    logprob_start_len: int = -1
+    top_logprobs_num: int = 0
+    token_ids_logprob: Sequence[int] | None = None
+
+    def checked(self, prompt: int, vocab_size: int) -> dict[str, Any]:
+        """Fields of a Req whose prompt has so many tokens.
+
+        Raises:
+            BadArgumentError: a value out of its range, or one that says nothing without return_logprob.
+        """
+        start, remedy = self.logprob_start_len, "-1 for none of the prompt's tokens, 0 for all."
+        arguments.integer("logprob_start_len", start, -1, prompt, remedy)
+        arguments.integer("top_logprobs_num", self.top_logprobs_num, 0, vocab_size)
+        asked = self.token_ids_logprob
+        if asked is not None and (isinstance(asked, (str, bytes)) or not isinstance(asked, Sequence)):
+            raise BadArgumentError("token_ids_logprob", "token ids", repr(asked), "Pass a list such as [5, 7].")
+        remedy = f"The vocabulary has {vocab_size} tokens."
+        ids = tuple(arguments.integer("token_ids_logprob", each, 0, vocab_size - 1, remedy) for each in asked or ())
+        for name, given in (("logprob_start_len", start >= 0), ("token_ids_logprob", bool(ids))):
+            if given and not self.return_logprob:
+                raise BadArgumentError(name, "its default", getattr(self, name), "Pass return_logprob=True, too.")
+        return {
+            "return_logprob": self.return_logprob,
+            "logprob_start_len": start,
+            "top_logprobs_num": self.top_logprobs_num,
+            "token_ids_logprob": ids,
+        }
 
 
 def config(options: Mapping[str, Any]) -> EngineConfig:

@@ -1,13 +1,15 @@
 """OpenAI's requests as the engine takes them, and its outputs as OpenAI's responses. Plain dictionaries; no web server.
 
-Fields of SGLang's besides OpenAI's: top_k, min_p, repetition_penalty, min_tokens, ignore_eos, stop_token_ids.
+Fields of SGLang's besides OpenAI's: top_k, min_p, repetition_penalty, min_tokens, ignore_eos, stop_token_ids; of vLLM's
+prompt_logprobs.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from sglab.engine import SamplingParams, arguments
@@ -35,7 +37,7 @@ SAME = (
 )
 OWN = (
     *("model", "prompt", "messages", "tools", "chat_template_kwargs", "n", "stream", "stream_options"),
-    *("logprobs", "top_logprobs", "logit_bias", "user"),
+    *("logprobs", "top_logprobs", "echo", "prompt_logprobs", "logit_bias", "user"),
 )
 MOST_CHOICES = 128
 
@@ -54,6 +56,22 @@ class Call:
     include_usage: bool = False
     return_logprob: bool = False
     top_logprobs_num: int = 0
+    echo: bool = False
+    """The text begins with the prompt, and so do the log probabilities."""
+    prompt_logprobs: int | None = None
+    """Give the prompt's log probabilities and so many of the likeliest tokens at each place, in vLLM's form."""
+    prompt_only: bool = False
+    """max_tokens 0: the one token that is generated is not given."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the engine takes besides prompt and sampling."""
+        whole = self.prompt_logprobs is not None or (self.echo and self.return_logprob)
+        return {
+            "return_logprob": self.return_logprob or whole,
+            "logprob_start_len": 0 if whole else -1,
+            "top_logprobs_num": max(self.top_logprobs_num, self.prompt_logprobs or 0),
+        }
 
     @classmethod
     def parse(cls, body: Mapping[str, Any], chat: bool, tokenizer: Tokenizer | None = None) -> Call:
@@ -73,6 +91,16 @@ class Call:
         given |= {ours: body[theirs] for theirs, ours in RENAMED.items() if body.get(theirs) is not None}
         if not chat and "max_new_tokens" not in given:
             given["max_new_tokens"] = 16
+        echo, in_prompt = bool(body.get("echo")), body.get("prompt_logprobs")
+        if echo and chat:
+            raise BadArgumentError("echo", "nothing in a chat", True, "Use /v1/completions, or prompt_logprobs.")
+        if in_prompt is not None:
+            arguments.integer("prompt_logprobs", in_prompt, 0, 20)
+            if body.get("stream"):
+                raise BadArgumentError("prompt_logprobs", "no stream", in_prompt, "Leave stream out.")
+        prompt_only = given.get("max_new_tokens") == 0 and (echo or in_prompt is not None)
+        if prompt_only:
+            given["max_new_tokens"] = 1
         given["logit_bias"] = _bias(body.get("logit_bias"))
         logprobs, top = body.get("logprobs"), body.get("top_logprobs") or 0
         if not chat:
@@ -86,6 +114,9 @@ class Call:
             include_usage=bool((body.get("stream_options") or {}).get("include_usage")),
             return_logprob=logprobs not in (None, False),
             top_logprobs_num=arguments.integer("top_logprobs", top, 0, 20),
+            echo=echo,
+            prompt_logprobs=in_prompt,
+            prompt_only=prompt_only,
         )
 
 
@@ -133,17 +164,36 @@ def response(call: Call, model: str, rid: str, outputs: Sequence[Output], decode
     """The body of an answer that is not streamed. `decode`: token ids to text, for log probabilities."""
     choices = []
     for index, output in enumerate(outputs):
+        output = without_output(output) if call.prompt_only else output
         text = output.text or ""
+        if call.echo:
+            text = prompt_text(call, index, output, decode) + text
         content = {"message": {"role": "assistant", "content": text}} if call.chat else {"text": text}
         given = logprobs(call, output, decode) if call.return_logprob else None
-        choices.append({"index": index, **content, "logprobs": given, "finish_reason": output.finish_reason})
+        choice: dict[str, Any] = {"index": index, **content, "logprobs": given, "finish_reason": output.finish_reason}
+        if call.prompt_logprobs is not None:
+            choice["prompt_logprobs"] = prompt_logprobs(call, output, decode)
+        choices.append(choice)
     return {**head(call, model, rid), "choices": choices, "usage": usage(call, outputs)}
 
 
-def chunk(call: Call, model: str, rid: str, index: int, text: str, reason: str | None) -> dict[str, Any]:
-    """One event of a stream."""
+def without_output(output: Output) -> Output:
+    """As if no token had been asked for."""
+    return replace(output, token_ids=[], text="", logprobs=[], top_logprobs=[], finish_reason="length")
+
+
+def prompt_text(call: Call, index: int, output: Output, decode: Any) -> str:
+    """The prompt of a choice as it was given, or its tokens' text."""
+    given = call.prompts[index // call.n]
+    return given if isinstance(given, str) else decode(output.prompt_token_ids)
+
+
+def chunk(
+    call: Call, model: str, rid: str, index: int, text: str, reason: str | None, given: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """One event of a stream. `given`: the log probabilities of its tokens."""
     content: dict[str, Any] = {"delta": {"content": text}} if call.chat else {"text": text}
-    choice = {"index": index, **content, "logprobs": None, "finish_reason": reason}
+    choice = {"index": index, **content, "logprobs": given, "finish_reason": reason}
     return {**head(call, model, rid, ".chunk" if call.chat else ""), "choices": [choice]}
 
 
@@ -156,7 +206,7 @@ def head(call: Call, model: str, rid: str, suffix: str = "") -> dict[str, Any]:
 def usage(call: Call, outputs: Sequence[Output]) -> dict[str, Any]:
     """Tokens of the prompts, each counted once, and of all choices."""
     prompt = sum(len(output.prompt_token_ids) for output in outputs[:: call.n])
-    completion = sum(len(output.token_ids) for output in outputs)
+    completion = 0 if call.prompt_only else sum(len(output.token_ids) for output in outputs)
     cached = sum(output.cached_tokens for output in outputs[:: call.n])
     return {
         "prompt_tokens": prompt,
@@ -166,10 +216,23 @@ def usage(call: Call, outputs: Sequence[Output]) -> dict[str, Any]:
     }
 
 
-def logprobs(call: Call, output: Output, decode: Any) -> dict[str, Any]:
-    """In OpenAI's two forms."""
-    values, top = output.logprobs or [], output.top_logprobs or [[] for _ in output.token_ids]
-    texts = [decode([token]) for token in output.token_ids]
+def logprobs(call: Call, output: Output, decode: Any, first: int = 0, offset: int = 0) -> dict[str, Any]:
+    """In OpenAI's two forms.
+
+    Args:
+        first: the first generated token that is meant; the prompt's come before token 0 if the call has echo.
+        offset: where the text of these tokens begins.
+    """
+    tokens = output.token_ids[first:]
+    values: list[float | None] = list((output.logprobs or [])[first:])
+    top: list[Any] = list((output.top_logprobs or [[]] * len(output.token_ids))[first:])
+    if call.echo and first == 0 and output.input_logprobs is not None:
+        before = output.prompt_token_ids
+        tokens = [*before, *tokens]
+        values = [*output.input_logprobs, *values]
+        top = [*(output.input_top_logprobs or [None, *[[]] * (len(before) - 1)]), *top]
+    texts = [decode([token]) for token in tokens]
+    top = [each if each is None else each[: call.top_logprobs_num] for each in top]
     if call.chat:
         content = [
             {
@@ -180,8 +243,26 @@ def logprobs(call: Call, output: Output, decode: Any) -> dict[str, Any]:
             for text, value, best in zip(texts, values, top, strict=True)
         ]
         return {"content": content}
-    best = [{decode([token]): p for token, p in each} for each in top]
-    return {"tokens": texts, "token_logprobs": values, "top_logprobs": best}
+    best = [None if each is None else {decode([token]): p for token, p in each} for each in top]
+    offsets = [offset + length for length in accumulate((len(text) for text in texts[:-1]), initial=0)][: len(texts)]
+    return {"tokens": texts, "token_logprobs": values, "top_logprobs": best, "text_offset": offsets}
+
+
+def prompt_logprobs(call: Call, output: Output, decode: Any) -> list[dict[str, Any] | None]:
+    """vLLM's form: by token, of the prompt's own and of the likeliest at its place; None for the first."""
+    found: list[dict[str, Any] | None] = [None]
+    count, tops = call.prompt_logprobs or 0, output.input_top_logprobs or []
+    for i, token in enumerate(output.prompt_token_ids[1:], 1):
+        best = (tops[i] or [])[:count] if tops else []
+        ranked = {one: (value, rank) for rank, (one, value) in enumerate(best, 1)}
+        ranked[token] = (output.input_logprobs[i], output.input_ranks[i])  # type: ignore[index, assignment]
+        found.append(
+            {
+                str(one): {"logprob": value, "rank": rank, "decoded_token": decode([one])}
+                for one, (value, rank) in ranked.items()
+            }
+        )
+    return found
 
 
 def error_body(error: BadArgumentError) -> dict[str, Any]:

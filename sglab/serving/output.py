@@ -29,6 +29,17 @@ class Output:
     logprobs: list[float] | None = None
     """Natural log probability of each token, of the model's own logits."""
     top_logprobs: list[list[tuple[int, float]]] | None = None
+    """Per token (token, log probability) of the likeliest, the likeliest first."""
+    token_ids_logprobs: list[list[tuple[int, float]]] | None = None
+    """The same of the tokens in token_ids_logprob."""
+    logprob_start_len: int = -1
+    """Where the prompt's log probabilities begin; -1: there are none."""
+    input_logprobs: list[float | None] | None = None
+    """Of the prompt's tokens from logprob_start_len on, each given those before it; the first is None, as in SGLang."""
+    input_ranks: list[int | None] | None = None
+    """1: no token was likelier."""
+    input_top_logprobs: list[list[tuple[int, float]] | None] | None = None
+    input_token_ids_logprobs: list[list[tuple[int, float]] | None] | None = None
     cached_tokens: int = 0
     """Tokens of the prompt that were in the radix cache."""
     retractions: int = 0
@@ -54,7 +65,8 @@ class Handle:
 
     @property
     def rid(self) -> str:
-        return self.req.rid
+        """The name that the request came with; `req.rid` is the history's, which is numbered if the name came twice."""
+        return self.req.client_rid
 
     @property
     def finished(self) -> bool:
@@ -78,8 +90,10 @@ class Handle:
     def output(self) -> Output:
         """Everything so far."""
         req, reason = self.req, self.req.finished_reason
+        ids, top = bool(req.token_ids_logprob), bool(req.top_logprobs_num)
+        prompt = list(req.input_logprobs) if req.return_logprob and req.logprob_start_len >= 0 else None
         return Output(
-            rid=req.rid,
+            rid=req.client_rid,
             prompt_token_ids=list(req.origin_input_ids),
             token_ids=list(req.output_ids),
             text=None if self._tokenizer is None else self._text(),
@@ -87,7 +101,13 @@ class Handle:
             error=reason.message if isinstance(reason, FinishAbort) else None,
             matched_stop=getattr(reason, "matched", None),
             logprobs=list(req.output_logprobs) if req.return_logprob else None,
-            top_logprobs=list(req.output_top_logprobs) if req.return_logprob and req.top_logprobs_num else None,
+            top_logprobs=list(req.output_top_logprobs) if req.return_logprob and top else None,
+            token_ids_logprobs=list(req.output_token_ids_logprobs) if req.return_logprob and ids else None,
+            logprob_start_len=req.logprob_start_len if req.return_logprob else -1,
+            input_logprobs=None if prompt is None else [None, *(one.value for one in prompt)],
+            input_ranks=None if prompt is None else [None, *(one.rank for one in prompt)],
+            input_top_logprobs=None if prompt is None or not top else [None, *(one.top for one in prompt)],
+            input_token_ids_logprobs=None if prompt is None or not ids else [None, *(one.ids for one in prompt)],
             cached_tokens=req.cached_tokens,
             retractions=req.retraction_count,
         )

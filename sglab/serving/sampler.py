@@ -27,6 +27,8 @@ class Sampled(NamedTuple):
     """int64 [B, n]."""
     top_logprobs: torch.Tensor | None = None
     """float32 [B, n], descending."""
+    ids_logprobs: torch.Tensor | None = None
+    """float32 [B, m], of SamplingInfo's `logprob_ids`."""
 
 
 class Sampler:
@@ -55,10 +57,11 @@ class Sampler:
             return Sampled(tokens)
         logprobs = logits.log_softmax(-1)
         chosen = logprobs.gather(-1, tokens[:, None])[:, 0]
+        ids = None if info.logprob_ids is None else logprobs.gather(-1, info.logprob_ids)
         if not info.top_logprobs:
-            return Sampled(tokens, chosen)
+            return Sampled(tokens, chosen, ids_logprobs=ids)
         best = logprobs.topk(min(info.top_logprobs, logits.shape[-1]), -1)
-        return Sampled(tokens, chosen, best.indices, best.values)
+        return Sampled(tokens, chosen, best.indices, best.values, ids)
 
     def _noise(self, logits: torch.Tensor, positions: torch.Tensor, info: SamplingInfo) -> torch.Tensor:
         free = torch.empty_like(logits).exponential_(generator=self.generator).clamp_(min=1e-38).log_().neg_()

@@ -34,18 +34,22 @@ class SamplingInfo:
     """Rows with a penalty."""
     top_logprobs: int | None = None
     """None: no request asks for log probabilities; else how many of the likeliest tokens at most."""
+    logprob_ids: torch.Tensor | None = None
+    """int64 [B, n]: tokens whose log probabilities are wanted besides; rows with fewer are filled up with 0."""
 
     @classmethod
     def of(cls, reqs: Sequence[Req], device: torch.device) -> SamplingInfo:
         """The parameters of a pass's requests, in its order."""
         params = [req.sampling_params for req in reqs]
         asked = [req.top_logprobs_num for req in reqs if req.return_logprob]
+        ids = padded([req.token_ids_logprob if req.return_logprob else () for req in reqs])
         greedy = [each.is_greedy for each in params]
         bias = [(row, token, value) for row, each in enumerate(params) for token, value in each.logit_bias.items()]
         columns = list(zip(*bias, strict=True))
         common = {
             "penalized": tuple(row for row, each in enumerate(params) if each.has_penalty),
             "top_logprobs": max(asked) if asked else None,
+            "logprob_ids": ids.to(device, non_blocking=True) if ids.shape[1] else None,
             "bias": (
                 torch.tensor(columns[0], device=device),
                 torch.tensor(columns[1], device=device),
@@ -79,3 +83,10 @@ class SamplingInfo:
             seeded=torch.tensor(has_seed).to(device) if any(has_seed) else None,
             **common,  # type: ignore[arg-type]
         )
+
+
+def padded(rows: Sequence[Sequence[int]]) -> torch.Tensor:
+    """int64 [rows, longest], filled up with 0."""
+    longest = max((len(row) for row in rows), default=0)
+    flat = [[*row, *[0] * (longest - len(row))] for row in rows]
+    return torch.tensor(flat, dtype=torch.int64).view(len(rows), longest)

@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from sglab.engine.errors import BadArgumentError
@@ -118,6 +119,8 @@ class Served:
     def __init__(self, loop: EngineLoop, call: openai.Call) -> None:
         self.loop, self.call, self.engine = loop, call, loop.engine
         self.queue: Queue = asyncio.Queue()
+        self._sent: dict[int, tuple[int, int]] = {}  # of a stream, by choice: tokens and characters
+        self._decode = self.engine.tokenizer.decode if self.engine.tokenizer is not None else str
         here = asyncio.get_running_loop()
 
         def receiver(index: int) -> Callable[[Delta], None]:
@@ -127,12 +130,11 @@ class Served:
             return receive
 
         self.handles: list[Handle] = []
-        options = {"return_logprob": call.return_logprob, "top_logprobs_num": call.top_logprobs_num}
         try:
             for prompt in call.prompts:
                 for _ in range(call.n):
                     receive = receiver(len(self.handles))
-                    self.handles.append(loop.submit(prompt, call.sampling, receive, **options))
+                    self.handles.append(loop.submit(prompt, call.sampling, receive, **call.options))
         except BadArgumentError:
             self.abort()
             raise
@@ -157,8 +159,7 @@ class Served:
                 return None
             left -= delta.finish_reason is not None
         outputs = [handle.output() for handle in self.handles]
-        decode = self.engine.tokenizer.decode if self.engine.tokenizer is not None else str
-        return openai.response(self.call, self.engine.model_name, self.handles[0].rid, outputs, decode)
+        return openai.response(self.call, self.engine.model_name, self.handles[0].rid, outputs, self._decode)
 
     async def events(self) -> AsyncIterator[str]:
         """Server-sent events, the last of them [DONE]."""
@@ -171,7 +172,8 @@ class Served:
                     yield f"data: {json.dumps(openai.failure_body(self.loop.failure))}\n\n"
                     return
                 left -= delta.finish_reason is not None
-                event = openai.chunk(self.call, name, rid, index, delta.text, delta.finish_reason)
+                text, given = self._part(index, delta)
+                event = openai.chunk(self.call, name, rid, index, text, delta.finish_reason, given)
                 yield f"data: {json.dumps(event)}\n\n"
             if self.call.include_usage:
                 outputs = [handle.output() for handle in self.handles]
@@ -181,6 +183,28 @@ class Served:
             yield "data: [DONE]\n\n"
         finally:
             self.abort()
+
+    def _part(self, index: int, delta: Delta) -> tuple[str, dict[str, Any] | None]:
+        """What a stream's next event says of a choice: its text, and its tokens' log probabilities."""
+        call, (sent, offset) = self.call, self._sent.get(index, (0, 0))
+        first = index not in self._sent
+        output = self.handles[index].output() if call.return_logprob or (call.echo and first) else None
+        text, tokens = delta.text, delta.token_ids
+        if call.prompt_only:
+            text, tokens = "", []
+        if call.echo and first and output is not None:
+            text = openai.prompt_text(call, index, output, self._decode) + text
+        given = None
+        if call.return_logprob and output is not None:
+            until = slice(0, sent + len(tokens))
+            top = None if output.top_logprobs is None else output.top_logprobs[until]
+            seen = replace(
+                output, token_ids=output.token_ids[until], logprobs=(output.logprobs or [])[until], top_logprobs=top
+            )
+            given = openai.logprobs(call, seen, self._decode, sent, offset)
+            offset += sum(len(one) for one in given.get("tokens", ()))
+        self._sent[index] = (sent + len(tokens), offset)
+        return text, given
 
 
 def serve(engine: Engine, host: str, port: int, pages: Mapping[str, Callable[[], str]] | None = None) -> None:

@@ -7,14 +7,13 @@ where it equals that token. So greedy and seeded outputs are those of plain deco
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from sglab.engine import ForwardBatch, Req
 from sglab.engine.scheduler import PassResult
 from sglab.engine.speculation import Accepted, Tree, accepted_moves, verify_tree_greedy
-from sglab.serving.batch_invariant import batch_invariant
 from sglab.serving.drafters import Drafter, verify_batch
 from sglab.serving.sampling_info import SamplingInfo
 from sglab.serving.worker import ModelWorker, PassInputs
@@ -69,18 +68,15 @@ class SpeculativeWorker:
         slots = inputs.batch.out_cache_loc.to(runner.device).view(len(reqs), -1)
         batch = verify_batch(inputs.batch, runner, tokens, slots[:, :count], trees, self.topk)
         batch.attn_backend = self.target.backend
-        with batch_invariant(runner.enable_deterministic_inference):
-            logits = self.target.model.compute_logits(self.target.hidden_states(batch))
-        chosen, logprobs, top = self._choose(logits, batch.positions, inputs, count)
+        logits = self.target.verify(batch)
+        chosen, logprobs, top, ids = self._choose(logits, batch.positions, inputs, count)
         accepted, plain = [], [needs_plain_decode(inputs, i) for i in range(len(reqs))]
         for i, (nodes, tree) in enumerate(drafts):
             kept = verify_tree_greedy(tree, nodes, chosen[i])
             accepted.append(Accepted(kept.nodes[:1], kept.tokens[:1]) if plain[i] else kept)
         sources, targets = accepted_moves(slots, [each.nodes for each in accepted])
         if len(sources):
-            runner.token_to_kv_pool.move_kv_cache(targets, sources)
-            if self.target.states is not None:
-                self.target.states[targets] = self.target.states[sources]
+            self.target.move_rows(targets, sources)
         if self.observer is not None:
             seen = (reqs, batch, drafts, slots, logits, chosen, accepted, plain, sources, targets)
             self.observer(Verification(*seen))
@@ -90,6 +86,7 @@ class SpeculativeWorker:
             [each.tokens for each in accepted],
             None if logprobs is None else [[logprobs[i][n] for n in each.nodes] for i, each in enumerate(accepted)],
             None if top is None else [[top[i][n] for n in each.nodes] for i, each in enumerate(accepted)],
+            None if ids is None else [[ids[i][n] for n in each.nodes] for i, each in enumerate(accepted)],
             drafted=count - 1,
         )
         self._count(inputs, rows, accepted)
@@ -97,7 +94,7 @@ class SpeculativeWorker:
 
     def _choose(
         self, logits: torch.Tensor, positions: torch.Tensor | None, inputs: PassInputs, count: int
-    ) -> tuple[list[list[int]], list[list[float]] | None, list[list[list[tuple[int, float]]]] | None]:
+    ) -> tuple[list[list[int]], list[list[float]] | None, Any, list[list[list[float]]] | None]:
         """What the target says after every node, [B][nodes], and the log probabilities asked for."""
         assert positions is not None
         target, each = self.target, [req for req in inputs.reqs for _ in range(count)]
@@ -113,11 +110,12 @@ class SpeculativeWorker:
         shape = (len(inputs.reqs), count)
         chosen = sampled.tokens.view(shape).tolist()
         logprobs = None if sampled.logprobs is None else sampled.logprobs.view(shape).tolist()
+        ids = None if sampled.ids_logprobs is None else sampled.ids_logprobs.view(*shape, -1).tolist()
         if sampled.top_tokens is None or sampled.top_logprobs is None:
-            return chosen, logprobs, None
+            return chosen, logprobs, None, ids
         pairs = zip(sampled.top_tokens.tolist(), sampled.top_logprobs.tolist(), strict=True)
         flat = [list(zip(*pair, strict=True)) for pair in pairs]
-        return chosen, logprobs, [flat[i * count : (i + 1) * count] for i in range(len(inputs.reqs))]
+        return chosen, logprobs, [flat[i * count : (i + 1) * count] for i in range(len(inputs.reqs))], ids
 
     def _count(self, inputs: PassInputs, rows: torch.Tensor, accepted: list[Accepted]) -> None:
         """Requests with penalties accept one token a pass: count it."""

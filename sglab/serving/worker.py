@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
@@ -18,6 +19,7 @@ from sglab.serving.graph_runner import CudaGraphRunner
 from sglab.serving.logits_adjuster import LogitsAdjuster
 from sglab.serving.model_output import ModelOutput
 from sglab.serving.piecewise_runner import PiecewiseGraphRunner
+from sglab.serving.prompt_logprobs import PromptScores
 from sglab.serving.sampler import Sampled, Sampler
 from sglab.serving.sampling_info import SamplingInfo
 
@@ -34,6 +36,20 @@ class PassInputs:
     """Rows of the request pool whose prefill this pass ends."""
     samples: bool
     """False: every request is in mid-prefill."""
+    scores: PromptScores | None = None
+    """Log probabilities of prompts that are wanted."""
+
+
+class Others(Protocol):
+    """The ranks that hold the other shards of a model."""
+
+    def verify(self, batch: ForwardBatch) -> torch.Tensor:
+        """As ModelWorker's, on all ranks."""
+        ...
+
+    def move_rows(self, targets: torch.Tensor, sources: torch.Tensor) -> None:
+        """As ModelWorker's, on the other ranks."""
+        ...
 
 
 class ModelWorker:
@@ -44,6 +60,7 @@ class ModelWorker:
             decode, which the host need not have seen.
         graph_runner: replays decode passes; None: they run operation by operation.
         piecewise_runner: replays extend passes in pieces between their attention; None: as they are.
+        others: what verifies drafts on all ranks together; None: this process has the whole model.
         states: [slots, hidden], the last hidden state of the token in each slot, for a drafter that reads them; None:
             there is none.
     """
@@ -56,6 +73,7 @@ class ModelWorker:
         self.adjuster = LogitsAdjuster(rows, model.config.vocab_size, device)
         self.graph_runner: CudaGraphRunner | None = None
         self.piecewise_runner: PiecewiseGraphRunner | None = None
+        self.others: Others | None = None
         self.states: torch.Tensor | None = None
         self._sampling: tuple[list[Req], SamplingInfo] | None = None
 
@@ -76,20 +94,26 @@ class ModelWorker:
             generated=[length - prompt + drafts for length, prompt in zip(lengths, prompts, strict=True)],
             starting=ending,
             samples=any(entry.samples for entry in entries),
+            scores=PromptScores.of(scheduled, self.model.config.vocab_size),
         )
 
     @torch.inference_mode()
     def forward(self, inputs: PassInputs) -> Callable[[], PassResult]:
         """Run a pass. Returns what waits for its tokens."""
-        batch = self.forward_batch(inputs.batch)
+        batch, read = self.forward_batch(inputs.batch), None
         with batch_invariant(self.runner.enable_deterministic_inference):
-            if not inputs.samples:
-                self.hidden_states(batch)
-                return lambda: PassResult([[0]] * len(inputs.reqs))
-            output = self.run_model(batch)
+            if inputs.samples:
+                output = self.run_model(batch)
+                hidden = output.hidden
+            else:
+                hidden = self.hidden_states(batch)
+            if inputs.scores is not None:
+                read = inputs.scores.rows.read(hidden, self.model.compute_logits)
+        if not inputs.samples:
+            return on_host(None, inputs, read=read)
         sampled = self.sample(output.logits, batch, inputs)
         self.output_tokens[batch.req_pool_indices] = sampled.tokens
-        return on_host(sampled, output.graph_bs)
+        return on_host(sampled, inputs, output.graph_bs, read)
 
     def forward_batch(self, worker_batch: ModelWorkerBatch) -> ForwardBatch:
         """The pass's tensors, with placeholders replaced by tokens."""
@@ -117,6 +141,21 @@ class ModelWorker:
             self.states[batch.out_cache_loc] = hidden
         return hidden
 
+    def verify(self, batch: ForwardBatch) -> torch.Tensor:
+        """[nodes, vocab] logits of drafts."""
+        if self.others is not None:
+            return self.others.verify(batch)
+        with batch_invariant(self.runner.enable_deterministic_inference):
+            return self.model.compute_logits(self.hidden_states(batch))
+
+    def move_rows(self, targets: torch.Tensor, sources: torch.Tensor) -> None:
+        """Copy what the pools have at slots `sources` to `targets`."""
+        self.runner.token_to_kv_pool.move_kv_cache(targets, sources)
+        if self.states is not None:
+            self.states[targets] = self.states[sources]
+        if self.others is not None:
+            self.others.move_rows(targets, sources)
+
     def sample(self, logits: torch.Tensor, batch: ForwardBatch, inputs: PassInputs) -> Sampled:
         """Choose a token per request from [B, vocab] logits."""
         info = self.sampling_info(inputs.reqs)
@@ -143,26 +182,38 @@ class ModelWorker:
         return torch.where(batch.input_ids < 0, sampled, batch.input_ids)
 
 
-def on_host(sampled: Sampled, graph_bs: int | None) -> Callable[[], PassResult]:
-    """Start the copy to the host; the returned function waits for it."""
-    parts = [part if part is None else part.to("cpu", non_blocking=True) for part in sampled]
+def on_host(
+    sampled: Sampled | None, inputs: PassInputs, graph_bs: int | None = None, read: torch.Tensor | None = None
+) -> Callable[[], PassResult]:
+    """Start the copy to the host; the returned function waits for it.
+
+    Args:
+        sampled: None: every request is in mid-prefill.
+        read: what was read for `inputs.scores`.
+    """
+    tensors = (*(sampled or (None,) * len(Sampled._fields)), read)
+    parts = [part if part is None else part.to("cpu", non_blocking=True) for part in tensors]
     event = None
-    if sampled.tokens.is_cuda:
+    if any(part is not None and part.is_cuda for part in tensors):
         event = torch.cuda.Event()
         event.record()
 
     def result() -> PassResult:
         if event is not None:
             event.synchronize()
-        tokens, logprobs, top_tokens, top_logprobs = parts
-        assert tokens is not None
-        ids = [[token] for token in tokens.tolist()]
+        tokens, logprobs, top_tokens, top_logprobs, ids_logprobs, scores = parts
+        ids = [[0]] * len(inputs.reqs) if tokens is None else [[token] for token in tokens.tolist()]
+        found = PassResult(ids, graph_bs=graph_bs)
+        if scores is not None and inputs.scores is not None:
+            found.input_logprobs = inputs.scores.results(scores.tolist())
         if logprobs is None:
-            return PassResult(ids, graph_bs=graph_bs)
-        top = None
+            return found
+        found.logprobs = [[value] for value in logprobs.tolist()]
         if top_tokens is not None and top_logprobs is not None:
             rows = zip(top_tokens.tolist(), top_logprobs.tolist(), strict=True)
-            top = [[list(zip(*row, strict=True))] for row in rows]
-        return PassResult(ids, [[value] for value in logprobs.tolist()], top, graph_bs)
+            found.top_logprobs = [[list(zip(*row, strict=True))] for row in rows]
+        if ids_logprobs is not None:
+            found.token_ids_logprobs = [[row] for row in ids_logprobs.tolist()]
+        return found
 
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import sglab
 from sglab.engine import BadArgumentError
 from sglab.serving import RequestAbortedError
 from sglab.serving.ranks import RankDiedError, Ranks
+from sglab.serving.speculative_worker import SpeculativeWorker
 from tests.support import quantized as q
 from tests.support.ranks import fork_follower
 from tests.support.tiny_configs import DEEPSEEK, LLAMA, QWEN3_MOE, drawn, linear_layers
@@ -30,7 +32,20 @@ def one_thread() -> Iterator[None]:
 
 def tokens(path: Path, prompts: list[list[int]], **options: Any) -> list[list[int]]:
     with sglab.Engine(path, device="cpu", dtype="float32", check_invariants=True, **options) as engine:
-        return [output.token_ids for output in engine.generate(prompts, GREEDY)]
+        found = [output.token_ids for output in engine.generate(prompts, GREEDY)]
+        did_what_was_asked(engine)
+        return found
+
+
+def did_what_was_asked(engine: sglab.Engine) -> None:
+    """Graphs were replayed, drafts verified, steps planned ahead, where the options say so."""
+    steps, config = engine.history.steps, engine.config
+    assert any(step.graph_bs for step in steps) == bool(config.cuda_graph)
+    assert any(step.drafted for step in steps) == bool(config.speculative_algorithm)
+    if config.enable_piecewise_cuda_graph:
+        assert engine.worker.piecewise_runner is not None and engine.worker.piecewise_runner.replays
+    assert engine.scheduler.config.enable_overlap == (config.disable_overlap_schedule is False)
+    assert engine.ranks is None or engine.ranks.tp.a2a == (config.moe_a2a_backend and config.deepep_mode)
 
 
 @pytest.mark.parametrize(("config", "options"), [
@@ -47,6 +62,44 @@ def tokens(path: Path, prompts: list[list[int]], **options: Any) -> list[list[in
         QWEN3_MOE, {"tp_size": 2, "ep_size": 2, "init_expert_location": ((3, 1, 2, 0, 1, 3),)}, id="redundant experts"
     ),
     pytest.param(DEEPSEEK, {"tp_size": 4, "dp_size": 4, "ep_size": 4}, id="mla, four groups, an expert each"),
+    pytest.param(LLAMA, {"tp_size": 2, "cuda_graph": True, "cuda_graph_bs": (1, 4)}, id="graphs, llama"),
+    pytest.param(
+        QWEN3_MOE,
+        {"tp_size": 2, "ep_size": 2, "cuda_graph": True, "cuda_graph_bs": (2, 3), "disable_overlap_schedule": False},
+        id="graphs and overlap, experts",
+    ),
+    pytest.param(DEEPSEEK, {"tp_size": 2, "cuda_graph": True, "cuda_graph_bs": (3,)}, id="graphs, mla"),
+    pytest.param(
+        LLAMA,
+        {"tp_size": 2, "enable_piecewise_cuda_graph": True, "piecewise_cuda_graph_tokens": (8, 16),
+         "chunked_prefill_size": 16},
+        id="piecewise graphs",
+    ),
+    pytest.param(
+        LLAMA, {"tp_size": 4, "dp_size": 2, "disable_overlap_schedule": False, "enable_mixed_chunk": True,
+                "chunked_prefill_size": 8}, id="overlap, groups, mixed chunks",
+    ),
+    pytest.param(LLAMA, {"tp_size": 2, "speculative_algorithm": "NGRAM"}, id="n-grams"),
+    pytest.param(
+        DEEPSEEK,
+        {"tp_size": 2, "dp_size": 2, "ep_size": 2, "moe_a2a_backend": "deepep", "deepep_bf16_dispatch": True},
+        id="tokens travel, mla, both ways",
+    ),
+    pytest.param(
+        QWEN3_MOE,
+        {"tp_size": 2, "dp_size": 2, "ep_size": 2, "moe_a2a_backend": "deepep", "deepep_mode": "normal",
+         "init_expert_location": ((3, 1, 2, 0, 1, 3),), "disable_overlap_schedule": False},
+        id="tokens travel, redundant experts, overlap",
+    ),
+    pytest.param(
+        QWEN3_MOE,
+        {"tp_size": 4, "dp_size": 4, "ep_size": 4, "moe_a2a_backend": "deepep", "deepep_mode": "low_latency",
+         "deepep_bf16_dispatch": True},
+        id="tokens travel, low latency, four ranks",
+    ),
+    pytest.param(
+        DEEPSEEK, {"tp_size": 2, "ep_size": 2, "speculative_algorithm": "NGRAM", "page_size": 4}, id="n-grams, mla"
+    ),
 ])  # fmt: skip
 def test_tokens_are_those_of_one_process(
     config: dict[str, Any], options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -54,7 +107,60 @@ def test_tokens_are_those_of_one_process(
     monkeypatch.setattr(Ranks, "_start", fork_follower)
     q.write_checkpoint(tmp_path, config, drawn(config))
     prompts = [torch.randint(0, 96, (n,)).tolist() for n in (9, 4, 21)]
-    assert tokens(tmp_path, prompts, dist_timeout=30, **options) == tokens(tmp_path, prompts)
+    assert tokens(tmp_path, prompts, dist_timeout=60, **options) == tokens(tmp_path, prompts)
+
+
+def test_a_draft_model_on_two_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The target drafts for itself, in a tree: paths are accepted whose rows must be moved on both ranks."""
+    monkeypatch.setattr(Ranks, "_start", fork_follower)
+    q.write_checkpoint(tmp_path, LLAMA, drawn(LLAMA))
+    prompts = [torch.randint(0, 96, (n,)).tolist() for n in (9, 4, 21)]
+    tree = {"speculative_num_steps": 3, "speculative_eagle_topk": 2, "speculative_num_draft_tokens": 6}
+    options = {"tp_size": 2, "speculative_algorithm": "STANDALONE", "draft_model": tmp_path, "dist_timeout": 60, **tree}
+    expected = tokens(tmp_path, prompts)
+    with sglab.Engine(tmp_path, device="cpu", dtype="float32", check_invariants=True, **options) as engine:
+        moved = []
+        assert isinstance(engine.runs, SpeculativeWorker)
+        engine.runs.observer = lambda one: moved.append(len(one.sources))
+        assert [output.token_ids for output in engine.generate(prompts, GREEDY)] == expected
+        assert sum(step.accepted for step in engine.history.steps) >= 6 and sum(moved) > 0
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_any_schedule(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrivals, chunks, pages and a pool that forces retraction are drawn; graphs and overlap are on."""
+    monkeypatch.setattr(Ranks, "_start", fork_follower)
+    q.write_checkpoint(tmp_path, LLAMA, drawn(LLAMA))
+    draw = random.Random(seed)
+    page = draw.choice([1, 4, 8])
+    prompts = [[draw.randrange(96) for _ in range(draw.randint(1, 30))] for _ in range(8)]
+    arrivals = [draw.randint(0, 9) for _ in prompts]
+    options = {
+        "tp_size": 2,
+        "page_size": page,
+        "max_total_tokens": page * (56 // page),
+        "chunked_prefill_size": page * draw.randint(1, 3),
+        "enable_mixed_chunk": bool(seed),
+        "schedule_conservativeness": 0.1,
+        "cuda_graph": True,
+        "cuda_graph_bs": (1, 3),
+        "disable_overlap_schedule": False,
+        "dist_timeout": 60,
+    }
+    sampling = {"temperature": 0, "max_new_tokens": 16}
+    with sglab.Engine(tmp_path, device="cpu", dtype="float32", check_invariants=True, **options) as engine:
+        handles = {}
+        for step in range(10):
+            for i, arrival in enumerate(arrivals):
+                if arrival == step:
+                    handles[i] = engine.submit(prompts[i], sampling)
+            engine.step()
+        engine.run()
+        did_what_was_asked(engine)
+        assert any(step.retracted for step in engine.history.steps)
+    with sglab.Engine(tmp_path, device="cpu", dtype="float32", disable_radix_cache=True) as alone:
+        for i, prompt in enumerate(prompts):
+            assert handles[i].output().token_ids == alone.generate(prompt, sampling).token_ids
 
 
 def test_two_batches_take_turns_at_every_collective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,8 +218,21 @@ def test_what_ranks_cannot_do_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     q.write_checkpoint(tmp_path, LLAMA, drawn(LLAMA))
     for options, message in (
         ({"tp_size": 4, "dp_size": 3}, "dp_size: expected a divisor of tp_size 4, got 3"),
-        ({"tp_size": 2, "cuda_graph": True}, "cuda_graph: expected its default with tp_size above 1"),
-        ({"tp_size": 2, "speculative_algorithm": "NGRAM"}, "speculative_algorithm: expected its default"),
+        ({"tp_size": 2, "dp_size": 2, "cuda_graph": True}, "cuda_graph: expected its default with dp_size above 1"),
+        (
+            {"tp_size": 2, "enable_two_batch_overlap": True, "speculative_algorithm": "NGRAM"},
+            "speculative_algorithm: expected its default with enable_two_batch_overlap",
+        ),
+        ({"tp_size": 2, "speculative_algorithm": "EAGLE"}, "speculative_algorithm: expected its default with tp_size"),
+        ({"tp_size": 2, "enable_hierarchical_cache": True}, "enable_hierarchical_cache: expected its default"),
+        (
+            {"tp_size": 2, "ep_size": 2, "moe_a2a_backend": "deepep"},
+            r"equal and above 1, got 'deepep' with \(2, 1, 2\)",
+        ),
+        (
+            {"tp_size": 2, "dp_size": 2, "ep_size": 2, "moe_a2a_backend": "deepep", "dist_timeout": 20},
+            "moe_a2a_backend: expected None with a model without experts that tokens can travel to, got Llama",
+        ),
         ({"tp_size": 2, "max_total_tokens": 1, "dist_timeout": 20}, "max_total_tokens: expected two pages"),
         ({"tp_size": 3, "dist_timeout": 20}, "output_size: expected a multiple of the 3 ranks, got 128"),
     ):

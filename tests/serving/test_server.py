@@ -1,6 +1,7 @@
 """The HTTP server as an OpenAI client sees it."""
 
 import json
+import math
 
 import pytest
 
@@ -94,6 +95,59 @@ def test_a_bad_request_is_answered_with_its_field(client: TestClient, body: obje
 
 def test_what_is_no_json_is_answered(client: TestClient) -> None:
     assert client.post("/v1/completions", content="{").status_code == 400
+
+
+def test_echo_with_log_probabilities(client: TestClient) -> None:
+    """As evaluation harnesses ask: the prompt's own tokens, and none, one or several after it."""
+    engine = Engine(tiny_llama(), tokenizer=Letters(), max_total_tokens=512)
+    greedy = {"temperature": 0, "max_new_tokens": 3}
+    own = engine.generate("HELLO", greedy, return_logprob=True, logprob_start_len=0, top_logprobs_num=2)
+    for count in (0, 3):
+        body = {"prompt": "HELLO", "max_tokens": count, "temperature": 0, "echo": True, "logprobs": 2}
+        answer = client.post("/v1/completions", json=body).json()
+        choice, given = answer["choices"][0], answer["choices"][0]["logprobs"]
+        tokens = [*own.prompt_token_ids, *own.token_ids][: 5 + count]
+        assert choice["text"] == Letters().decode(tokens) and answer["usage"]["completion_tokens"] == count
+        assert given["tokens"] == [Letters().decode([token]) for token in tokens]
+        assert "".join(given["tokens"]) == choice["text"]
+        assert given["token_logprobs"][0] is None and given["top_logprobs"][0] is None
+        assert given["token_logprobs"][1:] == pytest.approx([*own.input_logprobs[1:], *own.logprobs][: 4 + count])
+        assert all(len(each) == 2 for each in given["top_logprobs"][1:])
+        assert given["text_offset"] == list(range(5 + count))
+
+
+def test_a_stream_with_echo_gives_what_one_answer_does(client: TestClient) -> None:
+    body = {"prompt": ["HELLO", "BAD"], "max_tokens": 4, "temperature": 0, "echo": True, "logprobs": 1}
+    whole = client.post("/v1/completions", json=body).json()["choices"]
+    with client.stream("POST", "/v1/completions", json={**body, "stream": True}) as answer:
+        lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line]
+    parts = [json.loads(line)["choices"][0] for line in lines[:-1]]
+    for choice in whole:
+        mine = [part for part in parts if part["index"] == choice["index"]]
+        assert "".join(part["text"] for part in mine) == choice["text"]
+        for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+            joined = [one for part in mine for one in part["logprobs"][name]]
+            assert joined == (
+                pytest.approx(choice["logprobs"][name]) if name == "token_logprobs" else choice["logprobs"][name]
+            )
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_prompt_logprobs_in_vllms_form(client: TestClient, chat: bool) -> None:
+    what = {"messages": [{"role": "user", "content": "A"}]} if chat else {"prompt": "HELLO"}
+    path = "/v1/chat/completions" if chat else "/v1/completions"
+    body = {**what, "max_tokens": 1, "temperature": 0, "prompt_logprobs": 2}
+    answer = client.post(path, json=body).json()
+    choice = answer["choices"][0]
+    assert choice["logprobs"] is None and len(choice["prompt_logprobs"]) == answer["usage"]["prompt_tokens"]
+    first, *others = choice["prompt_logprobs"]
+    assert first is None
+    for each in others:
+        by_rank = sorted(each.values(), key=lambda one: one["rank"])
+        assert [one["rank"] for one in by_rank[:2]] == [1, 2] and len(by_rank) in (2, 3)
+        values = [one["logprob"] for one in by_rank]
+        assert values == sorted(values, reverse=True) and sum(map(math.exp, values)) <= 1 + 1e-6
+    assert client.post(path, json={**body, "stream": True}).json()["error"]["param"] == "prompt_logprobs"
 
 
 def test_models_and_history(client: TestClient) -> None:

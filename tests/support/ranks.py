@@ -20,7 +20,7 @@ from sglab.serving.ranks import Ranks, follower
 from sglab.serving.ranks.process_groups import World
 
 FORK = multiprocessing.get_context("forkserver")  # a fork of this process might inherit a lock that a thread holds
-FORK.set_forkserver_preload(["tests.support.ranks", "tests.support.models"])
+FORK.set_forkserver_preload(["tests.support.ranks", "tests.support.models", "torch._dynamo"])  # what capturing imports
 
 
 class Fork:

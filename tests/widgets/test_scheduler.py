@@ -54,6 +54,36 @@ def test_every_step_is_sent_as_the_history_has_it(overlap: bool) -> None:
     made.close()
 
 
+def test_a_name_that_comes_again_is_another_request() -> None:
+    made = engine()
+    shown = Scheduler(made)
+    first = made.submit([5, 6, 7], {"temperature": 0, "max_new_tokens": 3}, rid="again")
+    with pytest.raises(BadArgumentError, match="rid: expected a name that no unfinished request has, got 'again'"):
+        made.submit([1, 2], rid="again")
+    made.run()
+    second = made.submit([1, 2, 3, 4], {"temperature": 0, "max_new_tokens": 8}, rid="again")
+    made.step()
+    assert made.abort("again")
+    made.run()
+    third = made.submit([9, 9], {"temperature": 0, "max_new_tokens": 2}, rid="again #2")
+    made.run()
+    shown.refresh()
+    assert [handle.output().rid for handle in (first, second, third)] == ["again", "again", "again #2"]
+    names = ["again", "again #2", "again #2 #2"]
+    assert [each["rid"] for each in shown.requests] == names == list(shown.recording.reqs)
+    assert [each["prompt"] for each in shown.requests] == [3, 4, 2]
+    for name, handle in zip(names, (first, second, third), strict=True):
+        assert shown.recording.tokens(name) == handle.req.token_ids()
+        given = [token for step in made.history.of(name) for token in step.tokens.get(name, [])]
+        assert given == handle.output().token_ids
+    assert [handle.output().finish_reason for handle in (first, second, third)] == ["length", "abort", "length"]
+    sent = lines(shown)
+    for number, handle in enumerate((first, second, third)):
+        generated = sum(each[1] for line in sent for each in line["out"] if each[0] == number)
+        assert generated == len(handle.output().token_ids)
+    made.close()
+
+
 def test_lines_are_only_ever_added_and_what_is_new_is_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
     made = engine()
     shown = Scheduler(made)

@@ -19,6 +19,7 @@ from sglab.engine.batch.graph_batch import GraphBatch
 from sglab.engine.batch.req import Req
 from sglab.engine.batch.sampling_params import SamplingParams
 from sglab.engine.batch.schedule_batch import ModelWorkerBatch, ScheduleBatch
+from sglab.engine.batch.token_logprob import TokenLogprob
 
 __all__ = [
     "AttnBackend",
@@ -34,4 +35,5 @@ __all__ = [
     "Req",
     "SamplingParams",
     "ScheduleBatch",
+    "TokenLogprob",
 ]

@@ -9,6 +9,7 @@ import torch
 
 from sglab.engine.batch.finish import FinishLength, FinishMatchedStr, FinishMatchedToken, FinishReason
 from sglab.engine.batch.sampling_params import SamplingParams
+from sglab.engine.batch.token_logprob import TokenLogprob
 from sglab.engine.cache.radix_node import PrefixCache, RadixKey, TreeNode
 
 Decode = Callable[[Sequence[int]], str]
@@ -27,7 +28,7 @@ class Req:
     """A request and what it holds of the pools."""
 
     rid: str
-    """Its name, in messages and pictures."""
+    """Its name, in messages, recordings and pictures: of no other request of its scheduler."""
     origin_input_ids: list[int]
     """The prompt."""
     output_ids: list[int] = field(default_factory=list)
@@ -40,6 +41,10 @@ class Req:
     return_logprob: bool = False
     top_logprobs_num: int = 0
     """Besides the chosen token's, so many of the likeliest tokens' log probabilities."""
+    logprob_start_len: int = -1
+    """With return_logprob: the prompt's tokens after this position get a log probability, too; -1: none."""
+    token_ids_logprob: tuple[int, ...] = ()
+    """With return_logprob: tokens whose log probabilities are wanted at every place."""
 
     fill_ids: list[int] = field(default_factory=list)
     """Tokens whose KV this round leaves in the pool: all of them, unless a chunked prefill cuts it short."""
@@ -67,6 +72,8 @@ class Req:
     finished_reason: FinishReason | None = None
     to_finish: FinishReason | None = None
     """An end asked for from outside, which the scheduler carries out before its next step."""
+    client_rid: str = ""
+    """The name that it came with, which a request that has ended may have had, too."""
     retraction_count: int = 0
     """How often it was taken out of the running batch for its memory, to wait again."""
     cached_tokens: int = 0
@@ -75,6 +82,10 @@ class Req:
     """With return_logprob: the log probability (natural) of each of output_ids."""
     output_top_logprobs: list[list[tuple[int, float]]] = field(default_factory=list)
     """With top_logprobs_num: per output token, (token, log probability), the likeliest first."""
+    output_token_ids_logprobs: list[list[tuple[int, float]]] = field(default_factory=list)
+    """With token_ids_logprob: the same of these tokens."""
+    input_logprobs: list[TokenLogprob] = field(default_factory=list)
+    """Of the prompt's tokens from logprob_start_len + 1 on; they stay when the request is retracted."""
 
     @property
     def seqlen(self) -> int:
@@ -94,12 +105,30 @@ class Req:
         """
         self.fill_ids = self.token_ids()
         if tree_cache is not None:
-            cached = self.fill_ids[: max(len(self.fill_ids) - 1, 0)]
+            cached = self.fill_ids[: self.max_prefix_len()]
             match = tree_cache.match_prefix(RadixKey(cached, self.extra_key, self.rid))
             self.prefix_indices, self.last_node = match.device_indices, match.last_device_node
             self.host_hit_length, self.last_host_node = match.host_hit_length, match.last_host_node
             self.cache_protected_len = len(self.prefix_indices)
         self.extend_input_len = len(self.fill_ids) - len(self.prefix_indices)
+
+    def next_scored(self) -> int | None:
+        """The first position of the prompt whose logits are still to be read for the token after it; None: there is
+        none."""
+        if not self.return_logprob or self.logprob_start_len < 0:
+            return None
+        position = self.logprob_start_len + len(self.input_logprobs)
+        return position if position < len(self.origin_input_ids) - 1 else None
+
+    def max_prefix_len(self) -> int:
+        """Tokens that may come from a cache: the last one is computed, and all whose logits are to be read."""
+        scored = self.next_scored()
+        return max(len(self.fill_ids) - 1, 0) if scored is None else scored
+
+    def add_input_logprobs(self, start: int, values: Sequence[TokenLogprob]) -> None:
+        """Log probabilities of the prompt's tokens from position `start` on; those that there are already stay."""
+        have = self.logprob_start_len + 1 + len(self.input_logprobs)
+        self.input_logprobs += values[max(have - start, 0) :]
 
     def set_extend_input_len(self, count: int) -> None:
         """Compute only the first `count` tokens after the prefix this round."""
@@ -128,6 +157,7 @@ class Req:
                 del self.output_ids[end:]
                 del self.output_logprobs[end:]
                 del self.output_top_logprobs[end:]
+                del self.output_token_ids_logprobs[end:]
                 return
 
     def text_ids(self) -> list[int]:

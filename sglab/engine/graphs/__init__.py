@@ -2,6 +2,12 @@
 recorded; replaying it runs them again on whatever lies there."""
 
 from sglab.engine.graphs.input_buffers import GraphInputBuffers
-from sglab.engine.graphs.recorded_graph import GraphCaptureError, Launch, RecordedGraph, StalePointerError
+from sglab.engine.graphs.recorded_graph import (
+    GraphCaptureError,
+    Launch,
+    RecordedGraph,
+    StalePointerError,
+    as_launch,
+)
 
-__all__ = ["GraphCaptureError", "GraphInputBuffers", "Launch", "RecordedGraph", "StalePointerError"]
+__all__ = ["GraphCaptureError", "GraphInputBuffers", "Launch", "RecordedGraph", "StalePointerError", "as_launch"]

@@ -6,6 +6,7 @@ them, a new tensor under the old name is not seen, and a value that the host rea
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from torch.utils._pytree import tree_leaves
 SYNCS = ("_local_scalar_dense", "nonzero", "equal", "is_nonzero", "unique")
 """Operations whose result the host needs: on a GPU they would wait for it, which a capture forbids."""
 WITHOUT_LAUNCH = ("empty", "detach", "lift_fresh")
+
+
+_recording = threading.local()
 
 
 class GraphCaptureError(RuntimeError):
@@ -62,6 +66,7 @@ class RecordedGraph:
         """
         self.launches = []
         self._recorder = Recorder(self.launches)
+        _recording.graph = self
         try:
             with self._recorder:
                 yield
@@ -69,7 +74,12 @@ class RecordedGraph:
             self.launches = []
             raise
         finally:
-            self._recorder = None
+            self._recorder = _recording.graph = None
+
+    @property
+    def paused(self) -> bool:
+        """Whether what runs now is inside a launch, or nothing is recorded."""
+        return self._recorder is None or self._recorder.is_paused
 
     def launch(self, name: str, run: Callable[[], torch.Tensor], reads: tuple[torch.Tensor, ...]) -> torch.Tensor:
         """Record `run` as one launch, whatever it does inside: a kernel that reads what it needs when it runs."""
@@ -111,27 +121,27 @@ class Recorder(TorchDispatchMode):
     def __init__(self, launches: list[Launch]) -> None:
         super().__init__()
         self.launches = launches
-        self._paused = False
+        self.is_paused = False
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Run without recording."""
-        self._paused = True
+        self.is_paused = True
         try:
             yield
         finally:
-            self._paused = False
+            self.is_paused = False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
-        if not self._paused and name.startswith(SYNCS):
+        if not self.is_paused and name.startswith(SYNCS):
             remedy = "Compute it before the graph, in prepare_replay, or keep it on the device."
             raise GraphCaptureError(f"{name}: the host reads a value that the device computes. {remedy}")
         out = func(*args, **kwargs)
-        if not self._paused and not name.startswith(WITHOUT_LAUNCH):
+        if not self.is_paused and not name.startswith(WITHOUT_LAUNCH):
             self._record(func, name, args, kwargs, out)
         return out
 
@@ -150,6 +160,12 @@ class Recorder(TorchDispatchMode):
 
         addresses = tuple(each.data_ptr() for each in given)
         self.launches.append(Launch(name, again, addresses, tuple(each.data_ptr() for each in results)))
+
+
+def as_launch(name: str, run: Callable[[], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    """`run`, which reads `x`: as one launch of the graph that this thread records, if it records one."""
+    graph: RecordedGraph | None = getattr(_recording, "graph", None)
+    return run() if graph is None or graph.paused else graph.launch(name, run, (x,))
 
 
 def shares_memory(result: torch.Tensor, given: list[torch.Tensor]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from itertools import count
 from typing import Any
 
 
@@ -119,6 +120,16 @@ class History:
         if len(self.steps) >= self.limit:
             del self.steps[: max(self.limit // 10, 1)]
         self.steps.append(record)
+
+    def new_name(self, rid: str) -> str:
+        """`rid`, numbered if there was a request of this name: "x", "x #2", "x #3"."""
+        if rid not in self.arrivals:
+            return rid
+        return next(name for number in count(2) if (name := f"{rid} #{number}") not in self.arrivals)
+
+    def forget(self, rid: str) -> None:
+        """A request that never ran."""
+        del self.arrivals[rid], self.prompts[rid]
 
     def of(self, rid: str) -> list[StepRecord]:
         """The steps in which a request ran, was considered, was retracted or ended."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from sglab.engine.batch.allocation import release_drafts, release_kv_cache
 from sglab.engine.batch.req import Decode, Req
 from sglab.engine.batch.schedule_batch import ModelWorkerBatch, ScheduleBatch
+from sglab.engine.batch.token_logprob import TokenLogprob
 from sglab.engine.cache.radix_cache import RadixCache
 from sglab.engine.scheduler.history import BatchEntry, Decision, History, StepRecord
 from sglab.engine.scheduler.invariants import pool_use
@@ -54,6 +56,10 @@ class PassResult:
     """Natural log probabilities of these tokens, if any request asked for them."""
     top_logprobs: list[list[list[tuple[int, float]]]] | None = None
     """Per token (token, log probability), the likeliest first."""
+    token_ids_logprobs: list[list[list[float]]] | None = None
+    """Per token those of the request's `token_ids_logprob`; more may follow."""
+    input_logprobs: Mapping[int, tuple[int, list[TokenLogprob]]] = field(default_factory=dict)
+    """By row: where in its prompt the first of these tokens lies, and what is known of them."""
     graph_bs: int | None = None
     """The captured graph that was replayed."""
     drafted: int = 0
@@ -124,6 +130,8 @@ def apply_result(scheduled: ScheduledPass, result: PassResult, tree_cache: Radix
     record.graph_bs = result.graph_bs
     for i, entry in enumerate(scheduled.entries):
         req = entry.req
+        if i in result.input_logprobs and not req.finished():  # of any chunk, and also if it was retracted since
+            req.add_input_logprobs(*result.input_logprobs[i])
         if not entry.expects_result:
             continue
         tokens = result.next_token_ids[i]
@@ -136,6 +144,11 @@ def apply_result(scheduled: ScheduledPass, result: PassResult, tree_cache: Radix
             req.output_logprobs += result.logprobs[i]
             if result.top_logprobs is not None:
                 req.output_top_logprobs += [top[: req.top_logprobs_num] for top in result.top_logprobs[i]]
+            if result.token_ids_logprobs is not None and req.token_ids_logprob:
+                ids = req.token_ids_logprob
+                req.output_token_ids_logprobs += [
+                    list(zip(ids, values, strict=False)) for values in result.token_ids_logprobs[i]
+                ]
         req.update_finish_state(decode, len(tokens))
         record.tokens[req.rid] = list(tokens)
         if req.finished_reason is not None:

@@ -90,6 +90,9 @@ class Scheduler:
     def add_request(self, req: Req) -> None:
         """Append a request to the waiting queue; its max_new_tokens is cut to what context and pool can hold.
 
+        A name that a request had which has ended is numbered in `rid`, so that the history keeps both; `client_rid` is
+        the name as it was given.
+
         Raises:
             BadArgumentError: an empty prompt, one that no pool of this size can hold, a name that is taken, or stop
                 strings without a tokenizer. Nothing has changed.
@@ -107,12 +110,14 @@ class Scheduler:
             )
         if req.sampling_params.stop and self.decode is None:
             raise BadArgumentError("stop", "no stop strings without a tokenizer", req.sampling_params.stop, "Pass one.")
-        if any(req.rid == other.rid for other in self.requests()):
+        if self.unfinished(req.rid) is not None:
             raise BadArgumentError("rid", "a name that no unfinished request has", repr(req.rid), "Choose another.")
         most = self.max_req_len - prompt
         if req.sampling_params.max_new_tokens > most:
             least = min(req.sampling_params.min_new_tokens, most)
             req.sampling_params = replace(req.sampling_params, max_new_tokens=most, min_new_tokens=least)
+        req.client_rid = req.rid
+        req.rid = self.history.new_name(req.rid)
         self.history.arrivals[req.rid] = len(self.history)
         self.history.prompts[req.rid] = prompt
         self.waiting_queue.append(req)
@@ -120,6 +125,7 @@ class Scheduler:
     def drop(self, req: Req) -> None:
         """Take back a request that has not run."""
         self.waiting_queue.remove(req)
+        self.history.forget(req.rid)
 
     def flush_cache(self) -> None:
         """Forget every cached prefix that no request holds."""
@@ -127,11 +133,14 @@ class Scheduler:
 
     def abort_request(self, rid: str, message: str = "Aborted by its caller") -> bool:
         """End a request before its next step. Returns whether there is an unfinished one of this name."""
-        for req in self.requests():
-            if req.rid == rid:
-                req.to_finish = FinishAbort(message)
-                return True
-        return False
+        req = self.unfinished(rid)
+        if req is not None:
+            req.to_finish = FinishAbort(message)
+        return req is not None
+
+    def unfinished(self, rid: str) -> Req | None:
+        """The unfinished request of this name, the one that it came with or the history's."""
+        return next((req for req in self.requests() if rid in (req.client_rid, req.rid)), None)
 
     def requests(self) -> list[Req]:
         """Every unfinished request: waiting, in chunks, on its way and running."""

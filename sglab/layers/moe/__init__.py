@@ -8,6 +8,7 @@ from sglab.layers.moe.experts import FusedMoE
 from sglab.layers.moe.gate import Gate
 from sglab.layers.moe.load import ExpertLoad
 from sglab.layers.moe.location import ExpertLocation
+from sglab.layers.moe.mixture import Mixture
 from sglab.layers.moe.topk import Routing, TopK
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "ExpertLocation",
     "FusedMoE",
     "Gate",
+    "Mixture",
     "Placement",
     "Routing",
     "TopK",

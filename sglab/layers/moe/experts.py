@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
@@ -18,6 +18,9 @@ from sglab.layers.quantization.weight import Cut, QuantizedMatrix, QuantizedWeig
 
 PARTS = {"gate_proj": 0, "up_proj": 1, "down_proj": 2, "w1": 0, "w3": 1, "w2": 2}
 """A checkpoint's names of an expert's matrices -> gate, up, down."""
+
+
+Way = Callable[["FusedMoE", torch.Tensor, Routing], torch.Tensor]
 
 
 class FusedMoE(nn.Module):
@@ -50,9 +53,15 @@ class FusedMoE(nn.Module):
         self.w13 = nn.Parameter(torch.empty(count, 2 * self.size, self.hidden_size), requires_grad=False)
         self.w2 = nn.Parameter(torch.empty(count, self.hidden_size, self.size), requires_grad=False)
 
-    def forward(self, x: torch.Tensor, routing: Routing) -> torch.Tensor:
-        """[tokens, hidden] -> this rank's part of the experts' weighted sum."""
+    def forward(self, x: torch.Tensor, routing: Routing, way: Way | None = None) -> torch.Tensor:
+        """[tokens, hidden] -> this rank's part of the experts' weighted sum.
+
+        Args:
+            way: how tokens that this rank alone has travel to the experts of all ranks: the whole sum is returned.
+        """
         self.routing = routing
+        if way is not None:
+            return way(self, x, routing)
         ids = self.location.local_ids(routing.ids, self.tp.ep_rank)
         return self.compute(x, Routing(routing.weights, ids))
 

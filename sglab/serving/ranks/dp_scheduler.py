@@ -31,7 +31,7 @@ class DpScheduler:
 
     def add_request(self, req: Req) -> None:
         """Queue a request. Raises as Scheduler's does."""
-        same = next((one for one in self.schedulers if any(req.rid == other.rid for other in one.requests())), None)
+        same = next((one for one in self.schedulers if one.unfinished(req.rid) is not None), None)
         (same or min(self.schedulers, key=tokens_of)).add_request(req)
 
     def drop(self, req: Req) -> None:

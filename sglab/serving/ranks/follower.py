@@ -17,7 +17,7 @@ from sglab.layers import collectives
 from sglab.layers.shards import shards_of
 from sglab.models import load_model
 from sglab.serving.execution import torch_threads
-from sglab.serving.ranks.rank_model import RankModel, Recording
+from sglab.serving.ranks.rank_model import Moves, RankModel, Recording
 
 
 def follow(pipe: Connection) -> None:
@@ -33,12 +33,14 @@ def follow(pipe: Connection) -> None:
     config = pickle.loads(pipe.recv_bytes())
     if config is None:
         return
-    one = RankModel.over(model, config)
-    threads = config.threads(sum(parameter.numel() for parameter in one.model.parameters()))
-    pipe.send_bytes(pickle.dumps("ready"))
+    threads = config.threads(sum(parameter.numel() for parameter in model.parameters()))
     with torch_threads(threads if world.device_type == "cpu" else None):
+        one = RankModel.over(model, config)
+        pipe.send_bytes(pickle.dumps("ready"))
         while (message := pickle.loads(pipe.recv_bytes())) is not None:
-            if not isinstance(message, Recording):
+            if isinstance(message, Moves):
+                one.move_rows(message)
+            elif not isinstance(message, Recording):
                 one.run(message)
             elif message.on:
                 collectives.start(one.model, rank)

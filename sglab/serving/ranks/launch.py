@@ -23,7 +23,7 @@ from sglab.layers.collectives import CollectiveLog
 from sglab.layers.shards import Shard, shards_of
 from sglab.serving.config import EngineConfig
 from sglab.serving.ranks.process_groups import World
-from sglab.serving.ranks.rank_model import Message, Recording
+from sglab.serving.ranks.rank_model import Message, Moves, Recording
 
 STOP_SECONDS = 5.0
 """That a rank is given to end by itself."""
@@ -64,7 +64,14 @@ class Ranks:
         self._folder = tempfile.TemporaryDirectory(prefix="sglab-ranks-")
         store = str(Path(self._folder.name) / "store")
         self.world = World(
-            config.tp_size, config.dp_size, config.ep_size, device_type, store, float(config.dist_timeout)
+            config.tp_size,
+            config.dp_size,
+            config.ep_size,
+            device_type,
+            store,
+            float(config.dist_timeout),
+            a2a=None if config.moe_a2a_backend is None else config.deepep_mode,
+            a2a_fp8=not config.deepep_bf16_dispatch,
         )
         self._model = (model, None if dtype is None else str(dtype), config.init_expert_location)
         self.processes: list[subprocess.Popen] = []
@@ -83,22 +90,26 @@ class Ranks:
         threading.Thread(target=self._watch, name="sglab-ranks", daemon=True).start()
 
     def load(self) -> None:
-        """Let the followers load their shards; `finish_loading` waits for them."""
+        """Let the followers load their shards; `ready` waits for them."""
         for rank in range(1, self.world.size):
             self._send(rank, self._model)
 
-    def finish_loading(self, config: EngineConfig, tokens: int) -> None:
-        """Let the followers make their pools, of as many slots as the leader's, and wait for them.
+    def make_pools(self, config: EngineConfig, tokens: int) -> None:
+        """Let the followers make their pools, of as many slots as the leader's, and capture their graphs, if any: the
+        leader captures its own meanwhile."""
+        for rank in range(1, self.world.size):
+            self._send(rank, replace(config, max_total_tokens=tokens))
+
+    def ready(self) -> None:
+        """Wait until every rank takes passes.
 
         Raises:
             RankDiedError: a shard could not be loaded; the message says why.
         """
         for rank in range(1, self.world.size):
-            self._send(rank, replace(config, max_total_tokens=tokens))
-        for rank in range(1, self.world.size):
             self._expect("ready", rank, self.world.timeout)
 
-    def broadcast(self, message: Message) -> None:
+    def broadcast(self, message: Message | Moves) -> None:
         """Give every rank its next pass.
 
         Raises:

@@ -9,6 +9,8 @@ import torch
 
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.scheduler import Scheduler
+from sglab.layers.moe import Mixture
+from sglab.layers.moe.dispatcher import FP8_GROUP
 from sglab.models import CausalLM, load_model
 from sglab.serving.config import EngineConfig
 from sglab.serving.execution import InlineExecution
@@ -16,6 +18,7 @@ from sglab.serving.pools import make_pools
 from sglab.serving.ranks.dp_scheduler import DpScheduler
 from sglab.serving.ranks.launch import Ranks
 from sglab.serving.ranks.worker import ParallelWorker
+from sglab.serving.speculative_worker import SpeculativeWorker
 from sglab.serving.worker import ModelWorker
 
 
@@ -50,9 +53,16 @@ def load_share(model: str | Path, dtype: Any, device: Any, ranks: Ranks | None, 
 
 
 def group_parts(
-    first: Scheduler, worker: ModelWorker, ranks: Ranks, config: EngineConfig
+    first: Scheduler,
+    worker: ModelWorker,
+    ranks: Ranks,
+    config: EngineConfig,
+    speculative: SpeculativeWorker | None = None,
 ) -> tuple[DpScheduler, ParallelWorker]:
     """A scheduler and a worker's books for each group that attends apart; `first` and `worker` are group 0's.
+
+    Args:
+        speculative: what verifies drafts with `worker`, if anything does.
 
     Raises:
         BadArgumentError: groups, with a model that cannot be idle. RankDiedError: a rank could not load its shard.
@@ -62,10 +72,32 @@ def group_parts(
         if value and worker.model.state_config() is not None:
             expected = "its default with a model that keeps recurrent states"
             raise BadArgumentError(name, expected, getattr(config, name), "Leave it out.")
-    ranks.finish_loading(config, worker.runner.token_to_kv_pool.size)
+    if config.moe_a2a_backend is not None:
+        check_travels(worker.model, config)
+    ranks.make_pools(config, worker.runner.token_to_kv_pool.size)
     workers, schedulers = [worker], [first]
     for _ in range(1, config.dp_size):
         books = make_pools(worker.model, config, InlineExecution().submit, planned=True)
         workers.append(ModelWorker(worker.model, books.runner, worker.backend, config.random_seed))
-        schedulers.append(Scheduler(config.scheduler(False), books.tree_cache, first.decode, 1))
-    return DpScheduler(schedulers), ParallelWorker(workers, ranks, config)
+        schedulers.append(Scheduler(first.config, books.tree_cache, first.decode, 1))
+    try:
+        parallel = ParallelWorker(workers, ranks, config, speculative)  # captures graphs together with the others
+    except RuntimeError as error:
+        raise ranks.died(error) from error
+    ranks.ready()
+    return DpScheduler(schedulers), parallel
+
+
+def check_travels(model: CausalLM, config: EngineConfig) -> None:
+    """Refuse models whose tokens cannot travel to experts.
+
+    Raises:
+        BadArgumentError: no mixture that could take them, or rows that e4m3 does not fit.
+    """
+    if not any(isinstance(module, Mixture) for module in model.modules()):
+        expected = "None with a model without experts that tokens can travel to"
+        raise BadArgumentError("moe_a2a_backend", expected, type(model).__name__, "Leave it out.")
+    hidden = model.config.hidden_size
+    if config.deepep_mode != "normal" and not config.deepep_bf16_dispatch and hidden % FP8_GROUP:
+        expected = f"True with a hidden size of {hidden}, no multiple of {FP8_GROUP}"
+        raise BadArgumentError("deepep_bf16_dispatch", expected, False, 'Pass True, or deepep_mode="normal".')

@@ -21,6 +21,7 @@ class World:
     Attributes:
         store: a file that does not exist yet, through which they meet.
         timeout: seconds that a collective may take.
+        a2a, a2a_fp8: as TensorParallel has them.
     """
 
     size: int
@@ -29,6 +30,8 @@ class World:
     device_type: str
     store: str
     timeout: float
+    a2a: str | None = None
+    a2a_fp8: bool = True
 
     def device(self, rank: int) -> torch.device:
         return torch.device("cuda", rank) if self.device_type == "cuda" else torch.device("cpu")
@@ -49,7 +52,7 @@ class World:
             for first in range(0, self.size if self.dp_size > 1 else 0, share):
                 group = distributed.new_group(list(range(first, first + share)))
                 mine = group if first <= rank < first + share else mine
-        return TensorParallel(rank, self.size, None, self.ep_size, self.dp_size, mine)
+        return TensorParallel(rank, self.size, None, self.ep_size, self.dp_size, mine, self.a2a, self.a2a_fp8)
 
 
 @contextmanager

@@ -22,7 +22,13 @@ from sglab.models import CausalLM
 from sglab.serving.batch_invariant import batch_invariant
 from sglab.serving.config import EngineConfig
 from sglab.serving.execution import InlineExecution
+from sglab.serving.graph_runner import CudaGraphRunner
+from sglab.serving.piecewise_runner import PiecewiseGraphRunner
 from sglab.serving.pools import make_pools
+from sglab.serving.prompt_logprobs import PromptRows
+
+Table = tuple[tuple[int, int, torch.Tensor], ...]
+"""Of each request its row of req_to_token, where it begins, and slots from there on."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +37,17 @@ class GroupPass:
 
     Attributes:
         batch: its input_ids are tokens, not placeholders.
-        table: of each request its row of req_to_token, where it begins, and slots from there on.
+        table: what of req_to_token ranks may not know.
         samples: whether logits are wanted.
+        prompt: rows that are read for log probabilities of prompts; None: none.
+        positions: of a verification, whose tree is the batch's `spec_info`; None: as the lengths say.
     """
 
     batch: ModelWorkerBatch
-    table: tuple[tuple[int, int, torch.Tensor], ...]
+    table: Table
     samples: bool
+    prompt: PromptRows | None = None
+    positions: torch.Tensor | None = None
 
     @property
     def rows(self) -> int:
@@ -45,8 +55,31 @@ class GroupPass:
         return len(self.batch.seq_lens) if self.samples else 0
 
 
+@dataclass(frozen=True)
+class Found:
+    """What a pass of a group found.
+
+    Attributes:
+        logits: float32 [requests, vocab_size]; None: none are wanted.
+        prompt: as `PromptRows.read` has it; None: none are wanted.
+        graph_bs: the captured size that was replayed; None: no graph was.
+    """
+
+    logits: torch.Tensor | None = None
+    prompt: torch.Tensor | None = None
+    graph_bs: int | None = None
+
+
 Message = tuple[GroupPass | None, ...]
 """What each group runs; None: it is idle."""
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Instead of a pass: copy KV rows from slots `sources` to `targets`, which accepted drafts now have."""
+
+    targets: torch.Tensor
+    sources: torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -64,6 +97,7 @@ class RankModel:
 
     Attributes:
         switches: of the last pass that was cut, how often the turn passed.
+        graph_runner, piecewise_runner: as a ModelWorker's; every rank captures and replays its part.
     """
 
     def __init__(
@@ -71,6 +105,8 @@ class RankModel:
     ) -> None:
         self.model, self.runner, self.switches = model, runner, 0
         self.backends = [make_backend() for _ in range(1 + overlap)]
+        self.graph_runner: CudaGraphRunner | None = None
+        self.piecewise_runner: PiecewiseGraphRunner | None = None
 
     @classmethod
     def over(cls, model: CausalLM, config: EngineConfig) -> RankModel:
@@ -80,59 +116,72 @@ class RankModel:
 
     @classmethod
     def on(cls, model: CausalLM, runner: ModelRunner, config: EngineConfig) -> RankModel:
-        """A shard over pools that there are."""
-        name = config.backend(model.device.type)
-        return cls(model, runner, partial(create_attention_backend, name, runner), config.enable_two_batch_overlap)
+        """A shard over pools that there are. Captures graphs where they are asked for, as all ranks must at once."""
+        name, two = config.backend(model.device.type), config.enable_two_batch_overlap
+        made = cls(model, runner, partial(create_attention_backend, name, runner), two)
+        with batch_invariant(config.enable_deterministic_inference):
+            if config.graphs(model.device.type):
+                made.graph_runner = CudaGraphRunner(model, runner, made.backends[0], config.capture_sizes())
+            if config.enable_piecewise_cuda_graph:
+                sizes = config.capture_tokens()
+                made.piecewise_runner = PiecewiseGraphRunner(model, runner, made.backends[0], sizes)
+        return made
 
     @torch.inference_mode()
-    def run(self, message: Message) -> list[torch.Tensor | None]:
+    def run(self, message: Message) -> list[Found]:
         """Run a pass.
 
         Returns:
-            On rank 0 each group's logits, float32 [requests, vocab_size], or None where none are wanted; elsewhere
-            nothing of use.
+            On rank 0 what each group's pass found; elsewhere nothing of use.
         """
         tp, device = self.model.tp, self.runner.device
         collectives.begin_pass(lambda: pass_start(message, tp))
-        logits: list[torch.Tensor | None] = [None] * len(message)
+        found = [Found()] * len(message)
         parts = split(message) if len(self.backends) > 1 else None
         if parts is None:
-            logits[tp.dp_rank] = self._share(message, self.backends[0])
+            found[tp.dp_rank] = self._share(message, self.backends[0])
         else:
             runs = [partial(self._share, part.message, backend) for part, backend in zip(parts, self.backends)]  # noqa: B905
             first, second, self.switches = run_alternately(runs[0], runs[1])
-            logits[tp.dp_rank] = parts[0].joined(tp.dp_rank, first, second)
+            found[tp.dp_rank] = parts[0].joined(tp.dp_rank, first, second)
         for group, one in enumerate(message):
             leader = group * (tp.size // tp.dp_size)
-            if one is None or not one.samples or leader == 0 or tp.rank not in (0, leader):
+            if one is None or leader == 0 or tp.rank not in (0, leader):
                 continue
-            if tp.rank == leader:
-                found = logits[group]
-                assert found is not None
-                with collectives.noted("send", found, what="logits to rank 0", ranks=(leader, 0)):
-                    distributed.send(found.contiguous(), 0)
-            else:
-                theirs = torch.empty(one.rows, self.model.config.vocab_size, device=device)
-                with collectives.noted("recv", theirs, what="logits to rank 0", ranks=(leader, 0)):
-                    distributed.recv(theirs, leader)
-                logits[group] = theirs
-        return logits
+            logits = prompt = None
+            if one.samples:
+                shape = (one.rows, self.model.config.vocab_size)
+                logits = to_rank_0(found[group].logits, torch.empty(shape, device=device), leader, tp, "logits")
+            if one.prompt is not None:
+                empty = torch.empty(len(one.prompt.rows), one.prompt.columns, dtype=torch.float64, device=device)
+                prompt = to_rank_0(found[group].prompt, empty, leader, tp, "log probabilities")
+            found[group] = Found(logits, prompt)
+        return found
 
-    def _share(self, message: Message, backend: AttentionBackend) -> torch.Tensor | None:
-        """This rank's part of a pass: its group's logits, or None where none are wanted."""
+    def _share(self, message: Message, backend: AttentionBackend) -> Found:
+        """This rank's part of a pass."""
         mine = message[self.model.tp.dp_rank]
         batch = self._forward_batch(mine)
         batch.attn_backend = backend
         if self.model.tp.dp_size > 1:
             batch.dp = dp_batch(message, self.model.tp)
         with batch_invariant(self.runner.enable_deterministic_inference):
+            if self.graph_runner is not None and self.graph_runner.can_run(batch):
+                output = self.graph_runner.replay(batch)
+                return Found(output.logits, graph_bs=output.graph_bs)
             if mine is not None:
                 backend.prepare(batch)
             assert batch.positions is not None
-            hidden = self.model(batch.input_ids, batch.positions, batch)
-            if mine is None or not mine.samples:
-                return None
-            return self.model.compute_logits(LogitsProcessor.sampled_rows(hidden, batch))
+            if self.piecewise_runner is not None and self.piecewise_runner.can_run(batch):
+                hidden = self.piecewise_runner.replay(batch)
+            else:
+                hidden = self.model(batch.input_ids, batch.positions, batch)
+            if mine is None:
+                return Found()
+            prompt = None if mine.prompt is None else mine.prompt.read(hidden, self.model.compute_logits)
+            if not mine.samples:
+                return Found(None, prompt)
+            return Found(self.model.compute_logits(LogitsProcessor.sampled_rows(hidden, batch)), prompt)
 
     def _forward_batch(self, mine: GroupPass | None) -> ForwardBatch:
         if mine is None:
@@ -144,7 +193,16 @@ class RankModel:
             for row, start, slots in mine.table:
                 table[row, start : start + len(slots)] = slots.to(table.device, table.dtype)
             batch = ForwardBatch.init_new(mine.batch, self.runner)
+            if mine.positions is not None:
+                batch.positions = mine.positions.to(self.runner.device)
+                mask = batch.spec_info.custom_mask.to(self.runner.device)
+                batch.spec_info = replace(batch.spec_info, custom_mask=mask)
         return batch
+
+    def move_rows(self, moves: Moves) -> None:
+        """Carry accepted drafts to where they are from now on."""
+        device = self.runner.device
+        self.runner.token_to_kv_pool.move_kv_cache(moves.targets.to(device), moves.sources.to(device))
 
 
 @dataclass(frozen=True)
@@ -154,11 +212,14 @@ class Half:
     message: Message
     cut_through: tuple[bool, ...]
 
-    def joined(self, group: int, first: torch.Tensor | None, second: torch.Tensor | None) -> torch.Tensor | None:
-        """Both halves' logits of a group, one row per request: of one that was cut the second half's."""
-        if first is None or second is None:
-            return second
-        return torch.cat((first[: len(first) - self.cut_through[group]], second))
+    def joined(self, group: int, first: Found, second: Found) -> Found:
+        """What both halves of a group found; logits are one row per request: of one that was cut the second half's."""
+        prompts = [one.prompt for one in (first, second) if one.prompt is not None]
+        prompt = torch.cat(prompts) if prompts else None
+        if first.logits is None or second.logits is None:
+            return Found(second.logits, prompt)
+        logits = torch.cat((first.logits[: len(first.logits) - self.cut_through[group]], second.logits))
+        return Found(logits, prompt)
 
 
 def split(message: Message) -> tuple[Half, Half] | None:
@@ -174,16 +235,35 @@ def split(message: Message) -> tuple[Half, Half] | None:
         if cut is None:
             return None
         first, second = halves(one.batch, cut)
-        pairs.append((replace(one, batch=first), replace(one, batch=second, table=())))
+        rows = one.prompt
+        before = None if rows is None else rows.part(0, cut.tokens)
+        after = None if rows is None else rows.part(cut.tokens, len(one.batch.input_ids))
+        one = replace(one, prompt=before)
+        pairs.append((replace(one, batch=first), replace(one, batch=second, table=(), prompt=after)))
         through.append(cut.through)
     return Half(tuple(a for a, _ in pairs), tuple(through)), Half(tuple(b for _, b in pairs), tuple(through))
+
+
+def to_rank_0(
+    mine: torch.Tensor | None, empty: torch.Tensor, leader: int, tp: TensorParallel, what: str
+) -> torch.Tensor:
+    """Send a group's tensor from its first rank to rank 0, which receives it in `empty`."""
+    what += " to rank 0"
+    if tp.rank != leader:
+        with collectives.noted("recv", empty, what=what, ranks=(leader, 0)):
+            distributed.recv(empty, leader)
+        return empty
+    assert mine is not None
+    with collectives.noted("send", mine, what=what, ranks=(leader, 0)):
+        distributed.send(mine.contiguous(), 0)
+    return mine
 
 
 def dp_batch(message: Message, tp: TensorParallel) -> DpBatch:
     """How the groups' tokens are laid out."""
     counts = tuple(0 if one is None else len(one.batch.input_ids) for one in message)
     extends = any(one is not None and one.batch.forward_mode.is_extend() for one in message)
-    return DpBatch(counts, DpPaddingMode.get_dp_padding_mode(extends, counts), tp)
+    return DpBatch(counts, DpPaddingMode.get_dp_padding_mode(extends, counts), tp, extends)
 
 
 def pass_start(message: Message, tp: TensorParallel) -> collectives.PassStart:
@@ -202,17 +282,18 @@ def pass_start(message: Message, tp: TensorParallel) -> collectives.PassStart:
     return collectives.PassStart(mode, layout.num_tokens, padding, rows, time.monotonic_ns(), tokens)
 
 
-def group_pass(batch: ModelWorkerBatch, tokens: torch.Tensor, runner: ModelRunner, samples: bool) -> GroupPass:
-    """A planned pass with its tokens, as ranks take it.
-
-    Args:
-        tokens: int64, the batch's input without placeholders.
-        runner: whose req_to_token the requests' rows are in.
-    """
+def table_of(batch: ModelWorkerBatch, runner: ModelRunner) -> Table:
+    """The slots of a planned pass's requests that ranks may not know, on the CPU: of drafts, too."""
     table, rows = runner.req_to_token_pool.req_to_token, batch.req_pool_indices.tolist()
     lengths: Sequence[int] = batch.seq_lens_cpu.tolist()
-    decoding = batch.forward_mode.is_decode()
-    spans = [(row, length - 1 if decoding else 0, length) for row, length in zip(rows, lengths, strict=True)]
-    slots = tuple((row, start, table[row, start:end].cpu().clone()) for row, start, end in spans)
-    cpu: dict[str, Any] = {name: one.cpu() for name, one in vars(batch).items() if isinstance(one, torch.Tensor)}
-    return GroupPass(replace(batch, **cpu | {"input_ids": tokens.cpu()}), slots, samples)
+    drafts = len(batch.out_cache_loc) // len(rows) if batch.forward_mode.is_target_verify() else 0
+    known = batch.forward_mode.is_decode() or drafts
+    spans = [(row, length - 1 if known else 0, length + drafts) for row, length in zip(rows, lengths, strict=True)]
+    return tuple((row, start, table[row, start:end].cpu().clone()) for row, start, end in spans)
+
+
+def on_cpu(batch: ModelWorkerBatch, **changes: torch.Tensor) -> ModelWorkerBatch:
+    """A planned pass with its tensors where they can be sent from; `changes`: others in their place."""
+    tensors = {name: one for name, one in vars(batch).items() if isinstance(one, torch.Tensor)}
+    moved: dict[str, Any] = {name: one.cpu() for name, one in (tensors | changes).items()}
+    return replace(batch, **moved)

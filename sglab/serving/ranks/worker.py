@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
+from sglab.engine import ForwardBatch
+from sglab.engine.batch import ModelWorkerBatch
 from sglab.engine.scheduler import PassResult, ScheduledPass
 from sglab.serving.config import EngineConfig
 from sglab.serving.ranks.launch import Ranks
-from sglab.serving.ranks.rank_model import RankModel, group_pass
+from sglab.serving.ranks.rank_model import Found, GroupPass, Message, Moves, RankModel, Table, on_cpu, table_of
+from sglab.serving.speculative_worker import SpeculativeWorker
 from sglab.serving.worker import ModelWorker, PassInputs, on_host
+
+
+@dataclass(frozen=True)
+class GroupInputs:
+    """A group's pass, with the slots that ranks need: nothing in it changes afterwards."""
+
+    inputs: PassInputs
+    table: Table
 
 
 class ParallelWorker:
@@ -18,51 +30,98 @@ class ParallelWorker:
 
     Args:
         workers: one for each group, over the books of its pools: the first one's model and KV are rank 0's.
+        speculative: what verifies drafts with the first of them; None: every pass decodes plainly.
     """
 
-    def __init__(self, workers: Sequence[ModelWorker], ranks: Ranks, config: EngineConfig) -> None:
-        self.workers, self.ranks = list(workers), ranks
+    def __init__(
+        self,
+        workers: Sequence[ModelWorker],
+        ranks: Ranks,
+        config: EngineConfig,
+        speculative: SpeculativeWorker | None = None,
+    ) -> None:
+        self.workers, self.ranks, self.speculative = list(workers), ranks, speculative
         self.rank_model = RankModel.on(workers[0].model, workers[0].runner, config)
+        workers[0].graph_runner = self.rank_model.graph_runner
+        workers[0].piecewise_runner = self.rank_model.piecewise_runner
+        workers[0].others = self
+        self._verifying: Table = ()
 
-    def inputs(self, scheduled: Sequence[ScheduledPass | None]) -> list[PassInputs | None]:
+    def inputs(self, scheduled: Sequence[ScheduledPass | None]) -> list[GroupInputs | None]:
         """What each group's pass needs of its requests, taken now."""
         return [
-            None if one is None else worker.inputs(one) for worker, one in zip(self.workers, scheduled, strict=True)
+            None if one is None else GroupInputs(worker.inputs(one), table_of(one.worker_batch, worker.runner))
+            for worker, one in zip(self.workers, scheduled, strict=True)
         ]
 
     @torch.inference_mode()
-    def forward(self, inputs: Sequence[PassInputs | None]) -> Callable[[], list[PassResult | None]]:
+    def forward(self, inputs: Sequence[GroupInputs | None]) -> Callable[[], list[PassResult | None]]:
         """Run a pass of every group that has one. Returns what waits for their tokens.
 
         Raises:
             RankDiedError: a rank has ended.
         """
-        batches = [
-            None if one is None else worker.forward_batch(one.batch)
-            for worker, one in zip(self.workers, inputs, strict=True)
-        ]
+        first = inputs[0]
+        if first is not None and first.inputs.batch.forward_mode.is_target_verify():
+            assert self.speculative is not None
+            self._verifying = first.table
+            verified = self.speculative.forward(first.inputs)
+            return lambda: [verified()]
+        pairs = list(zip(self.workers, inputs, strict=True))
+        batches = [None if one is None else worker.forward_batch(one.inputs.batch) for worker, one in pairs]
         message = tuple(
-            None if one is None or batch is None else group_pass(one.batch, batch.input_ids, worker.runner, one.samples)
-            for worker, one, batch in zip(self.workers, inputs, batches, strict=True)
+            None if one is None or batch is None else _message(one, batch.input_ids)
+            for one, batch in zip(inputs, batches, strict=True)
         )
-        self.ranks.broadcast(message)
-        try:
-            logits = self.rank_model.run(message)
-        except RuntimeError as error:
-            raise self.ranks.died(error) from error
+        found = self._run(message)
         waiting: list[Callable[[], PassResult] | None] = []
-        for worker, one, batch, rows in zip(self.workers, inputs, batches, logits, strict=True):
+        for (worker, one), batch, mine in zip(pairs, batches, found, strict=True):
             if one is None or batch is None:
                 waiting.append(None)
-            elif rows is None:
-                waiting.append(_unsampled(len(one.reqs)))
+            elif mine.logits is None:
+                waiting.append(on_host(None, one.inputs, read=mine.prompt))
             else:
-                sampled = worker.sample(rows, batch, one)
+                sampled = worker.sample(mine.logits, batch, one.inputs)
                 worker.output_tokens[batch.req_pool_indices] = sampled.tokens
-                waiting.append(on_host(sampled, None))
+                waiting.append(on_host(sampled, one.inputs, mine.graph_bs, mine.prompt))
         return lambda: [None if each is None else each() for each in waiting]
 
+    def verify(self, batch: ForwardBatch) -> torch.Tensor:
+        """[nodes, vocab] logits of drafts, of the one group that there is.
 
-def _unsampled(count: int) -> Callable[[], PassResult]:
-    """Of a pass whose requests are all in mid-prefill."""
-    return lambda: PassResult([[0]] * count)
+        Raises:
+            RankDiedError: a rank has ended.
+        """
+        assert batch.positions is not None and batch.seq_lens_cpu is not None
+        planned = ModelWorkerBatch(
+            forward_mode=batch.forward_mode,
+            input_ids=batch.input_ids,
+            req_pool_indices=batch.req_pool_indices,
+            seq_lens=batch.seq_lens,
+            out_cache_loc=batch.out_cache_loc,
+            seq_lens_cpu=batch.seq_lens_cpu,
+            seq_lens_sum=batch.seq_lens_sum,
+            spec_info=replace(batch.spec_info, custom_mask=batch.spec_info.custom_mask.cpu()),
+        )
+        one = GroupPass(on_cpu(planned), self._verifying, True, positions=batch.positions.cpu())
+        logits = self._run((one,))[0].logits
+        assert logits is not None
+        return logits
+
+    def move_rows(self, targets: torch.Tensor, sources: torch.Tensor) -> None:
+        """Let the other ranks move what accepted drafts have in their pools."""
+        self.ranks.broadcast(Moves(targets.cpu(), sources.cpu()))
+
+    def _run(self, message: Message) -> list[Found]:
+        self.ranks.broadcast(message)
+        try:
+            return self.rank_model.run(message)
+        except RuntimeError as error:
+            raise self.ranks.died(error) from error
+
+
+def _message(one: GroupInputs, tokens: torch.Tensor) -> GroupPass:
+    """A planned pass with its tokens, without placeholders, as ranks take it."""
+    inputs = one.inputs
+    prompt = None if inputs.scores is None else inputs.scores.rows
+    return GroupPass(on_cpu(inputs.batch, input_ids=tokens), one.table, inputs.samples, prompt)

@@ -123,23 +123,27 @@ def record_ranks(engine: Engine) -> Iterator[RanksRun]:
     The recording is there when the block ends.
 
     Raises:
-        BadArgumentError: an engine of one process, or one that is recorded already.
+        BadArgumentError: an engine of one process, one that replays graphs (a replay calls no layer that a collective
+            could be named after), or one that is recorded already.
         RankDiedError: a rank has ended.
     """
     if engine.ranks is None:
         remedy = "Make it with Engine(…, tp_size=2)."
         raise BadArgumentError("engine", "an engine on several ranks", "one process", remedy)
-    config, ranks = engine.config, engine.ranks
+    if engine.worker.graph_runner is not None or engine.worker.piecewise_runner is not None:
+        remedy = "Leave cuda_graph and enable_piecewise_cuda_graph out."
+        raise BadArgumentError("engine", "an engine on several ranks without graphs", "one with graphs", remedy)
+    config, ranks, execution = engine.config, engine.ranks, engine._execution
     ways = [f"tp {config.tp_size}"]
     ways += [f"dp {config.dp_size}"] * (config.dp_size > 1) + [f"ep {config.ep_size}"] * (config.ep_size > 1)
     backend = "nccl" if ranks.world.device_type == "cuda" else "gloo"
     title = f"{engine.model_name}, {', '.join(ways)}"
     run = RanksRun(title, config.tp_size, config.dp_size, config.ep_size, backend, engine.model_name)
-    ranks.start_recording(engine.model)
+    execution.submit(lambda: ranks.start_recording(engine.model)).result()  # between two passes
     try:
         yield run
     finally:
-        found = ranks.stop_recording(engine.model)
+        found = execution.submit(lambda: ranks.stop_recording(engine.model)).result()
         join_logs(run, [log for log, _ in found])
         run.shards = [shards for _, shards in found]
 
