@@ -70,11 +70,12 @@ def measure(device: CudaDevice) -> Iterator[dict[str, Any]]:
 
 
 def measure_kinds(device: CudaDevice) -> Iterator[dict[str, Any]]:
-    """The kernels of kinds.py with their grids, warm, in three graphs of 100; then what single accesses cost."""
+    """What single accesses cost; then the kernels of kinds.py with their grids, warm, in three graphs of 100."""
     from calibration import probes
     from calibration.gpu_time import launch_seconds, occupancy
 
-    result = provenance(device) | {"launches": [], "probes": {}}
+    result = provenance(device) | {"probes": probes.measure(device), "launches": []}
+    yield result
     for one in KERNELS:
         for ctas in one.grids:
             prepared = one.prepare(device, ctas)
@@ -90,8 +91,6 @@ def measure_kinds(device: CudaDevice) -> Iterator[dict[str, Any]]:
                 }
             )
         yield result
-    result["probes"] = probes.measure(device)
-    yield result
 
 
 def provenance(device: CudaDevice) -> dict[str, Any]:
