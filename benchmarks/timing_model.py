@@ -3,6 +3,8 @@
 PYTHONPATH=. python benchmarks/timing_model.py                     modelled beside measured times, on any machine
 PYTHONPATH=. python benchmarks/timing_model.py --docs              the same, into docs/emulator/timing.md, too
 PYTHONPATH=. python benchmarks/timing_model.py --measure OUT.json  measures, on an H100
+PYTHONPATH=. python benchmarks/timing_model.py --measure-kinds OUT.json  measures the kernels of calibration/kinds.py
+                                                                   and the probes; in less than 90 s, without nvcc
 
 Measuring runs every case of benchmarks/calibration/cases.py through CudaDevice, and the microbenchmarks, and writes one
 JSON, which it prints, too. Times are per launch, from launch to launch in a CUDA graph of equal ones, medians:
@@ -24,6 +26,7 @@ from typing import Any
 import torch
 from calibration.cases import CASES
 from calibration.compare import compare, families, figure_tables, table
+from calibration.kinds import KERNELS
 
 from sglab.emulator import EmulatedDevice
 from sglab.gpu import CudaDevice
@@ -46,14 +49,7 @@ def measure(device: CudaDevice) -> Iterator[dict[str, Any]]:
     sink = torch.zeros(4, dtype=torch.int32, device=device.torch_device)
     arguments = [memory, FLUSH_BYTES // 16, 1, sink]
     flush = bench.named("read_stream").prepare(device, 2 * device.sms, 1024, args=arguments)
-    result: dict[str, Any] = {
-        "device": torch.cuda.get_device_name(device.index),
-        "driver": driver_version(),
-        "torch": torch.__version__,
-        "date": str(date.today()),
-        "cases": [],
-        "microbenchmarks": {},
-    }
+    result = provenance(device) | {"cases": [], "microbenchmarks": {}}
     for case in CASES:
         prepared = case.prepare(device)
         warm = [launch_seconds(device, prepared.launch, count=100) for _ in range(5)]
@@ -71,6 +67,39 @@ def measure(device: CudaDevice) -> Iterator[dict[str, Any]]:
     for part in PARTS:
         result["microbenchmarks"][part.__name__.removesuffix("_figures")] = part(bench)
         yield result
+
+
+def measure_kinds(device: CudaDevice) -> Iterator[dict[str, Any]]:
+    """What single accesses cost; then the kernels of kinds.py with their grids, warm, in three graphs of 100."""
+    from calibration import probes
+    from calibration.gpu_time import launch_seconds, occupancy
+
+    result = provenance(device) | {"probes": probes.measure(device), "launches": []}
+    yield result
+    for one in KERNELS:
+        for ctas in one.grids:
+            prepared = one.prepare(device, ctas)
+            warm = [1e6 * launch_seconds(device, prepared.launch, count=100) for _ in range(3)]
+            result["launches"].append(
+                {
+                    "kind": one.kind,
+                    "kernel": one.name,
+                    "ctas": ctas,
+                    "warm_us": statistics.median(warm),
+                    "warm_us_by_graph": warm,
+                    **occupancy(device, prepared.launch),
+                }
+            )
+        yield result
+
+
+def provenance(device: CudaDevice) -> dict[str, Any]:
+    return {
+        "device": torch.cuda.get_device_name(device.index),
+        "driver": driver_version(),
+        "torch": torch.__version__,
+        "date": str(date.today()),
+    }
 
 
 def driver_version() -> str:
@@ -98,9 +127,9 @@ def write_page(tables: str) -> None:
     PAGE.write_text(f"{text[:begin]}\n{tables}\n\n{figure_tables()}\n{text[end:]}", "utf-8")
 
 
-def write_measured(path: Path) -> None:
+def write_measured(path: Path, steps: Iterator[dict[str, Any]]) -> None:
     start = time.perf_counter()
-    for result in measure(CudaDevice(0)):
+    for result in steps:
         result["seconds"] = time.perf_counter() - start
         path.write_text(json.dumps(result))
     print(json.dumps(result))
@@ -109,10 +138,13 @@ def write_measured(path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--measure", type=Path, metavar="OUT.json", help="measure on this machine's GPU instead")
+    parser.add_argument("--measure-kinds", type=Path, metavar="OUT.json", help="the same for the kernels by kind")
     parser.add_argument("--docs", action="store_true", help="write the tables into docs/emulator/timing.md")
     options = parser.parse_args()
     if options.measure:
-        write_measured(options.measure)
+        write_measured(options.measure, measure(CudaDevice(0)))
+    elif options.measure_kinds:
+        write_measured(options.measure_kinds, measure_kinds(CudaDevice(0)))
     else:
         tables = model()
         print(tables)

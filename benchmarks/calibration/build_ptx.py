@@ -36,9 +36,15 @@ def keep(name: str, ptx: str, facts: dict[str, Any]) -> None:
     (SHIPPED / f"{name}.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
-def build_cuda(name: str) -> None:
-    ptx = compile_cuda(HERE / f"{name}.cu", ARCH)
-    keep(name, ptx, {"source": f"benchmarks/calibration/{name}.cu", "arch": ARCH})
+def build_cuda(name: str, folder: str = "") -> None:
+    ptx = compile_cuda(HERE / folder / f"{name}.cu", ARCH)
+    keep(name, ptx, {"source": str(Path("benchmarks/calibration", folder, f"{name}.cu")), "arch": ARCH})
+
+
+def build_kinds() -> None:
+    """The kernels of kinds.py and probes.py."""
+    for name in ("memory", "shared", "arithmetic", "products", "asynchronous", "probes"):
+        build_cuda(name, "kernels")
 
 
 def build_triton(name: str, kernel: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> None:
@@ -94,6 +100,7 @@ def build_decode() -> None:
 def main() -> None:
     for name in ("streams", "gemm"):
         build_cuda(name)
+    build_kinds()
     fp16 = torch.empty(16, dtype=torch.float16)
     for dim, keys, warps in ((64, 64, 4), (128, 128, 8)):
         constants = {"BM": 128, "BN": keys, "D": dim, "num_warps": warps, "num_stages": 3 if dim == 64 else 2}

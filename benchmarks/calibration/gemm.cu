@@ -4,7 +4,10 @@
 
 #include <cstdint>
 
-#include "../../csrc/kernels/sm90/ptx.cuh"
+#include "../../csrc/kernels/ptx/arithmetic.cuh"
+#include "../../csrc/kernels/ptx/barrier.cuh"
+#include "../../csrc/kernels/ptx/fence.cuh"
+#include "../../csrc/kernels/ptx/wgmma.cuh"
 
 namespace {
 
@@ -30,11 +33,16 @@ __device__ inline void load_tile(uint32_t smem, const Map* map, uint32_t barrier
   "%43, "                                                                                                 \
   "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
 
+#define R8(d, i)                                                                              \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+      "+f"(d[i + 6]), "+f"(d[i + 7])
+#define R32(d, i) R8(d, i), R8(d, i + 8), R8(d, i + 16), R8(d, i + 24)
+
 __device__ inline void wgmma_64x128(float (&d)[64], uint64_t a, uint64_t b, bool accumulate) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " D64 ", %64, %65, p, 1, 1, 0, 0;\n}\n"
-      : SGLAB_R32(d, 0), SGLAB_R32(d, 32)
+      : R32(d, 0), R32(d, 32)
       : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 

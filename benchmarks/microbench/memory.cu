@@ -2,7 +2,8 @@
 // around the launch.
 #include <cstdint>
 
-#include "../../csrc/kernels/sm90/ptx.cuh"
+#include "../../csrc/kernels/ptx/barrier.cuh"
+#include "../../csrc/kernels/ptx/fence.cuh"
 #include "clock.cuh"
 
 namespace {

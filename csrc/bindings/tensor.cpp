@@ -122,7 +122,8 @@ void tcgen05_mma(const std::string& kind, std::uint32_t idesc, std::vector<Bytes
                  std::vector<Words> tmem, std::uint32_t d, std::optional<std::uint64_t> a_desc,
                  std::uint32_t a_tmem, std::uint64_t b_desc, bool enable_input_d, int scale_input_d,
                  bool weight_stationary, std::vector<std::uint32_t> disabled, std::uint64_t zero_columns,
-                 std::uint32_t scale_a, std::uint32_t scale_b, int scale_block, std::uint32_t metadata) {
+                 std::uint32_t scale_a, std::uint32_t scale_b, int scale_block, std::uint32_t metadata,
+                 bool shift_a) {
   Tcgen05Mma mma;
   mma.descriptor = decode_instruction_descriptor(kind_of(kind), idesc);
   mma.cta_group = static_cast<int>(smem.size());
@@ -135,6 +136,7 @@ void tcgen05_mma(const std::string& kind, std::uint32_t idesc, std::vector<Bytes
   mma.d = TmemAddress::decode(d);
   if (a_desc) mma.a_smem = decode_tcgen05_descriptor(*a_desc);
   mma.a_tmem = TmemAddress::decode(a_tmem);
+  mma.shift_a = shift_a;
   mma.b_smem = decode_tcgen05_descriptor(b_desc);
   mma.enable_input_d = enable_input_d;
   mma.scale_input_d = scale_input_d;
@@ -333,7 +335,8 @@ void register_tensor(nb::module_& module) {
   m.def("tcgen05_mma", &tcgen05_mma, "kind"_a, "idesc"_a, "smem"_a, "tmem"_a, "d"_a, "a_desc"_a = nb::none(),
         "a_tmem"_a = 0, "b_desc"_a, "enable_input_d"_a = true, "scale_input_d"_a = 0,
         "weight_stationary"_a = false, "disabled_lanes"_a = std::vector<std::uint32_t>{},
-        "zero_columns"_a = 0, "scale_a"_a = 0, "scale_b"_a = 0, "scale_block"_a = 32, "metadata"_a = 0);
+        "zero_columns"_a = 0, "scale_a"_a = 0, "scale_b"_a = 0, "scale_block"_a = 32, "metadata"_a = 0,
+        "shift_a"_a = false);
   m.def("wgmma", &wgmma, "smem"_a, "registers"_a, "n"_a, "k"_a, "a_type"_a, "b_type"_a, "d_type"_a,
         "a_desc"_a = nb::none(), "a_registers"_a = nb::none(), "b_desc"_a, "a_mn_major"_a = false,
         "b_mn_major"_a = false, "negate_a"_a = false, "negate_b"_a = false, "scale_d"_a = true,

@@ -77,6 +77,12 @@ REFUSED = [
     "set.lt.f32.f16 %f, %h, %g;",
     "cvt.sat.f64.bf16 %d, %h;",
     "cvt.rn.sat.bf16.f64 %h, %d;",
+    "lop3.and.b32 %w, %v, %v, %v, 0x80, %p;",
+    "lop3.or.b32 %w|_, %v, %v, %v, 0x80, %p;",
+    "lop3.xor.b32 %w|%q, %v, %v, %v, 0x80, %p;",
+    "tcgen05.mma.cta_group::1.kind::f16.ashift [%w], %l, %m, %v, %p;",
+    "tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::fill [%w], [%w], %m, %v, %p;",
+    "tcgen05.mma.ws.cta_group::1.kind::f16.ashift [%w], [%w], %m, %v, %p;",
 ]
 
 

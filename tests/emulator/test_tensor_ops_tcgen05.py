@@ -140,7 +140,9 @@ def test_operand_forms_of_mma(form: str) -> None:
     np.testing.assert_array_equal(d[:, :N], want(ops.product))
 
 
-def test_mma_reads_a_from_tensor_memory() -> None:
+@pytest.mark.parametrize("shift", ["", ".ashift", ".collector::a::lastuse.ashift"])
+def test_mma_reads_a_from_tensor_memory(shift: str) -> None:
+    """.ashift takes each row from the lane after it; the last one stays."""
     ops = Operands("f16", 128, N, 16)
     packed = np.ascontiguousarray(ops.a_raw).view(np.uint32)  # (128, 8): a lane's row of A
     ops.image[0, C_AT : C_AT + packed.nbytes] = packed.view(np.uint8).reshape(-1)
@@ -149,9 +151,10 @@ def test_mma_reads_a_from_tensor_memory() -> None:
         f"ld.shared.v4.u32 {vector(20, 4)}, [%r15]; ld.shared.v4.u32 {vector(24, 4)}, [%r15+16];"
         f"add.u32 %r15, %r8, 64; tcgen05.st.sync.aligned.32x32b.x8.b32 [%r15], {vector(20, 8)};" + STORED
     )
-    mma = "add.u32 %r18, %r9, 64; @%p0 tcgen05.mma.cta_group::1.kind::f16 [%r9], [%r18], %rd11, %r16, 1;"
+    mma = f"add.u32 %r18, %r9, 64; @%p0 tcgen05.mma.cta_group::1.kind::f16{shift} [%r9], [%r18], %rd11, %r16, 1;"
     d = run(OLD, STORED, put_a, SYNC, load_idesc(), ops.descriptors, mma, COMMIT, WAIT, image=ops.image)
-    np.testing.assert_array_equal(d[0, :, :N].view(np.float32), ops.product + 1)
+    rows = np.minimum(np.arange(128) + bool(shift), 127)
+    np.testing.assert_array_equal(d[0, :, :N].view(np.float32), ops.product[rows] + 1)
 
 
 def test_block_scaled_mma_reads_its_scales_from_tensor_memory() -> None:

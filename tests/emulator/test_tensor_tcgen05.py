@@ -253,6 +253,37 @@ def test_a_in_tensor_memory(name: str, m: int, ctas: int, ws: bool) -> None:
     np.testing.assert_array_equal(got, p.product)
 
 
+def shifted(rows: np.ndarray, ctas: int) -> np.ndarray:
+    """What .ashift makes of A: each row is the next one, but for the last one of each CTA's tensor memory."""
+    return np.concatenate([np.concatenate([part[1:], part[-1:]]) for part in np.split(rows, ctas)])
+
+
+@pytest.mark.parametrize(("m", "ctas"), [(128, 1), (256, 2), (128, 2)])
+@pytest.mark.parametrize("name", ["f16", "e4m3", "tf32", "s8"])
+def test_shifted_a(name: str, m: int, ctas: int) -> None:
+    rng = np.random.default_rng()
+    n, d = 64, "s32" if name == "s8" else "f32"
+    p = Problem(rng, name, name, m, n, ctas)
+    tmem = fresh_tmem(rng, ctas)
+    words = p.a_raw.view(np.uint32).reshape(m, -1)
+    for cta, lane, row, rows, _, _ in tensor.datapath(m, n, cta_group=ctas):
+        tmem[cta][200 : 200 + words.shape[1], lane : lane + rows] = words[row : row + rows].T
+    options = {"a_tmem": 200, "enable_input_d": False, "b_desc": p.descriptors["b_desc"], "shift_a": True}
+    tensor.tcgen05_mma(p.kind, idesc(name, name, d, m, n), p.smem, tmem, 0, **options)
+    got = unpack_d(tmem, m, n, 0).view(np.int32 if d == "s32" else np.float32)
+    np.testing.assert_array_equal(got, shifted(p.product, ctas))
+
+
+@pytest.mark.parametrize(("m", "ctas", "ws"), [(64, 1, False), (64, 1, True)])
+def test_a_is_shifted_at_m_128_and_256_only(m: int, ctas: int, ws: bool) -> None:
+    p = Problem(np.random.default_rng(), "f16", "f16", m, 64, ctas)
+    with pytest.raises(ValueError, match="ashift needs M = 128 or 256, not 64"):
+        tensor.tcgen05_mma(
+            "f16", idesc("f16", "f16", "f32", m, 64), p.smem, fresh_tmem(np.random.default_rng(), 1), 0, a_tmem=200,
+            b_desc=p.descriptors["b_desc"], shift_a=True, weight_stationary=ws,
+        )  # fmt: skip
+
+
 def pad_sub_byte(raw: np.ndarray, bits: int) -> np.ndarray:
     """Rows of 4- or 6-bit codes as shared memory holds them: sixteen elements packed, padded to sixteen bytes."""
     rows, k = raw.shape
@@ -385,7 +416,9 @@ def sparse_metadata(kind: str, nibbles: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ["f16", "tf32", "e4m3", "s8"])
-def test_structured_sparse_a(name: str) -> None:
+@pytest.mark.parametrize("shift", [False, True])
+def test_structured_sparse_a(name: str, shift: bool) -> None:
+    """Shifted, A is in tensor memory: its stored elements move, the metadata stays with the rows of the product."""
     rng = np.random.default_rng()
     m, n, kind = 128, 64, KIND.get(name, "f8f6f4")
     k = 2 * K[kind]
@@ -394,6 +427,8 @@ def test_structured_sparse_a(name: str) -> None:
     values, dense = values_of(name, stored), np.zeros((m, k))
     chunk = 2 if name == "tf32" else 4
     nibbles = np.zeros((m, k // chunk), np.uint8)
+    if shift:
+        values = shifted(values, 1)
     for row in range(m):
         for c in range(k // chunk):
             if name == "tf32":
@@ -411,6 +446,8 @@ def test_structured_sparse_a(name: str) -> None:
     layout[1].place(smem[0], 1 << 16, b_raw)
     tmem = fresh_tmem(rng, 1)
     tmem[0][400:402] = sparse_metadata(kind, nibbles)
+    words = stored.view(np.uint32).reshape(m, -1)
+    tmem[0][200 : 200 + words.shape[1]] = words.T
     d = "s32" if name == "s8" else "f32"
     tensor.tcgen05_mma(
         kind,
@@ -420,7 +457,9 @@ def test_structured_sparse_a(name: str) -> None:
         0,
         enable_input_d=False,
         metadata=400,
-        a_desc=layout[0].descriptor(2048),
+        a_desc=None if shift else layout[0].descriptor(2048),
+        a_tmem=200,
+        shift_a=shift,
         b_desc=layout[1].descriptor(1 << 16),
     )
     got = unpack_d(tmem, m, n, 0).view(np.int32 if d == "s32" else np.float32)

@@ -94,9 +94,11 @@ void add_mma(Footprint& f, const TensorOperation& op) {
                           mma.d.column, count(block.columns)};
     if (mma.enable_input_d) f.tmem_reads.push_back(cells);
     f.tmem_writes.push_back(cells);
-    if (!mma.a_smem)
-      f.tmem_reads.push_back({cells.rank, cells.lane, cells.lanes, mma.a_tmem.column,
-                              count(tmem_a_columns(d.a_type, packed, stored_k))});
+    if (mma.a_smem) continue;
+    // .ashift reads all rows of A but the CTA's first.
+    const std::uint32_t skipped = mma.shift_a && block.row % (d.m / mma.cta_group) == 0 ? 1 : 0;
+    f.tmem_reads.push_back({cells.rank, cells.lane + skipped, cells.lanes - skipped, mma.a_tmem.column,
+                            count(tmem_a_columns(d.a_type, packed, stored_k))});
   }
 }
 

@@ -1,7 +1,9 @@
 #include <limits>
 
+#include "isa/extra.hpp"
 #include "machine/ops/lanes.hpp"
 #include "machine/ops/register.hpp"
+#include "machine/program/builder.hpp"
 
 namespace sglab::emu::SGLAB_ISA {
 namespace {
@@ -62,9 +64,8 @@ const Inst* predicate_logic(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-// Bit k of the table: the result where a, b, c are bits 2, 1, 0 of k.
-const Inst* lop3(Warp& w, const Inst* i) {
-  u32* const d = out<u32>(w, i->d);
+// Inst::imm, bit k: the result where a, b, c are bits 2, 1, 0 of k.
+inline void look_up(const Warp& w, const Inst* i, u32* d) {
   const u32 *const a = in<u32>(w, i->a), *const b = in<u32>(w, i->b), *const c = in<u32>(w, i->c);
   u32 m[8];
   for (int k = 0; k < 8; ++k) m[k] = 0u - static_cast<u32>(i->imm >> k & 1);
@@ -74,7 +75,41 @@ const Inst* lop3(Warp& w, const Inst* i) {
     const u32 low = mux(b[l], mux(c[l], m[3], m[2]), mux(c[l], m[1], m[0]));
     return mux(a[l], high, low);
   });
+}
+
+const Inst* lop3(Warp& w, const Inst* i) {
+  look_up(w, i, out<u32>(w, i->d));
   return i + 1;
+}
+
+// d|p = F(a, b, c), and p = (d != 0) BoolOp q, for the lanes that run. Extra::refs: q.
+template <bool And>
+const Inst* lop3_predicate(Warp& w, const Inst* i) {
+  alignas(64) u32 result[kLanes];
+  look_up(w, i, result);
+  const u32 q = predicate(w, *i->extra->refs.data()), mask = w.mask;
+  const u32 some = mask_of([&](int l) { return result[l] != 0; });
+  u32* const d = out<u32>(w, i->d);
+  each(d, [=, &result](int l) { return bit(mask, l) ? result[l] : d[l]; });
+  u32& p = w.predicates[i->target];
+  p = (p & ~mask) | ((And ? some & q : some | q) & mask);
+  return i + 1;
+}
+
+// lop3.BoolOp.b32 d|p, a, b, c, immLut, {!}q
+void build_lop3_predicate(Builder& b) {
+  b.expect_count(6, 6);
+  const Operand& to = b.operand(0);
+  if (to.kind != OperandKind::kPair) b.refuse("expected d|p");
+  b.use(Field::kA, b.operand(1), 'w');
+  b.use(Field::kB, b.operand(2), 'w');
+  b.use(Field::kC, b.operand(3), 'w');
+  b.inst.imm = b.integer(b.operand(4));
+  b.use_extra(b.operand(5), 'p');
+  if (b.children(to)[1].kind == OperandKind::kSink) b.refuse("expected a predicate after |");
+  b.def(Field::kD, b.children(to)[0], 'w');
+  b.def(Field::kTarget, b.children(to)[1], 'p');
+  b.inst.body = b.form.row->handler;
 }
 
 // The 32-bit bfe and bfi look at eight bits of position and length. The 64-bit ones are code that looks at
@@ -223,6 +258,8 @@ void register_bits(Table& t) {
   t.type("s64", 'l');
   shift_right_rows<s64>(t);
   t.alu("lop3.b32", "wwwwi", kLogic, lop3);
+  t.row("lop3.and.b32", does::computes(Cost::kLogic), build_lop3_predicate, lop3_predicate<true>);
+  t.row("lop3.or.b32", does::computes(Cost::kLogic), build_lop3_predicate, lop3_predicate<false>);
   t.alu("shf.l.wrap.b32", "wwww",
         ternary<[](u32 a, u32 b, u32 c) { return funnel_left(a, b, c & 31); }, u32, u32>);
   t.alu("shf.r.wrap.b32", "wwww",

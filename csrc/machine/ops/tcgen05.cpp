@@ -15,7 +15,7 @@ constexpr std::uint32_t kAbsent = 0xffffffffu;
 struct MmaOperands {
   MmaKind kind;
   int cta_group;
-  bool sparse, weight_stationary;
+  bool sparse, weight_stationary, shift_a;
   int scale_block = 0;  // 0: not block-scaled
   ExtraAddress d;
   std::optional<ExtraAddress> a_tmem;  // or the descriptor a
@@ -79,6 +79,7 @@ Tcgen05Mma mma_of(Warp& w, const Inst* i, const MmaOperands& plan, int lane) {
   mma.d = tmem_operand(w, i, plan.d, lane);
   if (plan.a_tmem) {
     mma.a_tmem = tmem_operand(w, i, *plan.a_tmem, lane);
+    mma.shift_a = plan.shift_a;
   } else {
     mma.a_smem = decode_tcgen05_descriptor(word64(w, i, plan.a, lane));
   }
@@ -146,7 +147,7 @@ int scale_block_of(const Builder& b, MmaKind kind) {
 
 // [d], a, b, [metadata,] idesc, …
 void build_mma(Builder& b) {
-  MmaOperands plan{kind_of(b), b.has("cta_group::2") ? 2 : 1, b.has("sp"), b.has("ws")};
+  MmaOperands plan{kind_of(b), b.has("cta_group::2") ? 2 : 1, b.has("sp"), b.has("ws"), b.has("ashift")};
   plan.scale_block = scale_block_of(b, plan.kind);
   unsigned next = 0;
   const auto tmem = [&] { return b.address_extra(b.operand(next++)); };
@@ -154,6 +155,7 @@ void build_mma(Builder& b) {
   if (b.operand(next).kind == OperandKind::kAddress) {
     plan.a_tmem = tmem();
   } else {
+    if (plan.shift_a) b.refuse(".ashift needs matrix A in tensor memory");
     plan.a = b.use_extra(b.operand(next++), 'l');
   }
   plan.b = b.use_extra(b.operand(next++), 'l');
@@ -286,6 +288,10 @@ void register_tcgen05(Table& t) {
   t.row(
       "tcgen05.mma[.sp].{cta_group::1|cta_group::2}.{kind::f16|kind::tf32|kind::f8f6f4|kind::i8}"
       "[.collector::a::fill|.collector::a::use|.collector::a::lastuse|.collector::a::discard]",
+      does::issues(Event::kMma, Cost::kTcgen05), build_mma, mma);
+  t.row(
+      "tcgen05.mma[.sp].{cta_group::1|cta_group::2}.{kind::f16|kind::tf32|kind::f8f6f4|kind::i8}.ashift"
+      "[.collector::a::lastuse|.collector::a::discard]",
       does::issues(Event::kMma, Cost::kTcgen05), build_mma, mma);
   t.row(
       "tcgen05.mma[.sp].{cta_group::1|cta_group::2}.{kind::mxf8f6f4|kind::mxf4|kind::mxf4nvf4}.block_scale"

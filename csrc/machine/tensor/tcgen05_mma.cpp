@@ -96,6 +96,7 @@ class Operation {
       float* out =
           room(d_.sparse ? scratch_.a_stored : scratch_.a, static_cast<std::size_t>(block.rows) * stored_k_);
       gather_tmem_a(tmem, d_.a_type, packed_fp4_, lane, mma_.a_tmem.column, block.rows, stored_k_, out);
+      if (mma_.shift_a) shift_rows(block, tmem, out);
       if (d_.negate_a != d_.negate_b) {
         std::transform(out, out + block.rows * stored_k_, out, [](float x) { return -x; });
       }
@@ -118,6 +119,26 @@ class Operation {
             block.columns,
             d_.k,
             mma_.enable_input_d};
+  }
+
+  // .ashift, on [k][rows] of a block. What comes after its last row lies in another block of the CTA or,
+  // after the CTA's last row, nowhere: that row stays.
+  void shift_rows(const DatapathBlock& block, const TensorMemory& tmem, float* a) {
+    const auto blocks = std::span(layout_.blocks).first(static_cast<std::size_t>(layout_.block_count));
+    const auto next = std::find_if(blocks.begin(), blocks.end(), [&block](const DatapathBlock& other) {
+      return other.cta == block.cta && other.column == block.column && other.row == block.row + block.rows;
+    });
+    float* last = nullptr;
+    if (next != blocks.end()) {
+      last = room(scratch_.a_block, static_cast<std::size_t>(stored_k_));
+      gather_tmem_a(tmem, d_.a_type, packed_fp4_, mma_.d.lane + static_cast<std::uint32_t>(next->lane),
+                    mma_.a_tmem.column, 1, stored_k_, last);
+    }
+    for (int k = 0; k < stored_k_; ++k) {
+      float* line = a + static_cast<std::int64_t>(k) * block.rows;
+      std::copy(line + 1, line + block.rows, line);
+      if (last != nullptr) line[block.rows - 1] = last[k];
+    }
   }
 
   // Copies of the panels with the scale factors multiplied in.
@@ -230,6 +251,8 @@ void check_mma_cells(const Tcgen05Mma& mma) {
       throw std::out_of_range("tcgen05.mma: matrix A in tensor memory must begin at the lane of matrix D");
     require_columns("matrix A", mma.a_tmem.column,
                     tmem_a_columns(d.a_type, is_four_bit(d.kind), stored_k_of(d)));
+    if (mma.shift_a && d.m != 128 && d.m != 256)
+      throw std::invalid_argument("tcgen05.mma: .ashift needs M = 128 or 256, not " + std::to_string(d.m));
   }
   if (d.sparse)
     require_columns("sparsity metadata", mma.sparsity_metadata.column, d.kind <= MmaKind::kTf32 ? 1 : 2);

@@ -20,6 +20,7 @@ struct Tcgen05Mma {
   TmemAddress d{};
   std::optional<SmemDescriptor> a_smem;  // else A is in tensor memory at a_tmem
   TmemAddress a_tmem{};
+  bool shift_a = false;  // .ashift: each row of A is the next one in tensor memory; a CTA's last row stays
   SmemDescriptor b_smem;
   TmemAddress scale_a{};  // block-scaled kinds
   TmemAddress scale_b{};
@@ -41,7 +42,8 @@ struct MmaCta {
 // (tensor memory) or std::invalid_argument, before anything was written.
 void run_tcgen05_mma(const Tcgen05Mma& mma, std::span<const MmaCta> ctas);
 
-// Throws std::out_of_range if an operand leaves tensor memory.
+// Throws std::out_of_range if an operand leaves tensor memory, std::invalid_argument for a shape that .ashift
+// does not have.
 void check_mma_cells(const Tcgen05Mma& mma);
 
 // .ws's zero-column mask descriptor as one bit per column of B. Throws std::invalid_argument on a non-zero

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 
 from .case import Case, integers, mapped, signed
 
@@ -183,6 +184,37 @@ def logic() -> Iterator[Case]:
             mapped(32, table),
             integers(32, 32, 32, count=200),
         )
+        yield from _with_predicate(lut, table)
+
+
+def _with_predicate(lut: int, table: Callable[[int, int, int], int]) -> Iterator[Case]:
+    """lop3.and and lop3.or: p = (d != 0) BoolOp q. Shown: d turned by what p is, of a q that is bit 1 of b."""
+    q_of = "and.b32 {d}, {b}, 2; setp.ne.u32 %q, {d}, 0;"
+    show = "selp.b32 %e, 0x55555555, 0x0f0f0f0f, %p; xor.b32 {d}, {d}, %e;"
+    for name, combined in (("and", operator.and_), ("or", operator.or_)):
+        for sign, where in (("", 2), ("!", 0)):
+
+            def both(a: int, b: int, c: int, combined=combined, where=where) -> tuple[int, bool]:
+                d = table(a, b, c)
+                return d, combined(d != 0, b & 2 == where)
+
+            def shown(a: int, b: int, c: int, both=both) -> int:
+                d, p = both(a, b, c)
+                return d ^ (0x55555555 if p else 0x0F0F0F0F)
+
+            form = f"{q_of} lop3.{name}.b32 {{d}}|%p, {{a}}, {{b}}, {{c}}, {lut}, {sign}%q; {show}"
+            inputs = integers(32, 32, 32, count=200)
+            yield Case(form, 32, (32,) * 3, mapped(32, shown), inputs, declare=".reg .b32 %e;")
+        # Without d, and only in lanes whose guard holds: the others keep the p that they had.
+
+        def guarded(a: int, b: int, c: int, combined=combined) -> int:
+            return combined(table(a, b, c) != 0, b & 2 == 2) if a & 1 else b & 4 == 4
+
+        form = (
+            "and.b32 {d}, {b}, 4; setp.ne.u32 %p, {d}, 0; and.b32 {d}, {a}, 1; setp.ne.u32 %r, {d}, 0; "
+            f"{q_of} @%r lop3.{name}.b32 _|%p, {{a}}, {{b}}, {{c}}, {lut}, %q; selp.b32 {{d}}, 1, 0, %p;"
+        )
+        yield Case(form, 32, (32,) * 3, mapped(32, guarded), integers(32, 32, 32, count=200))
 
 
 def _funnel(a: int, b: int, n: int, left: bool) -> int:
