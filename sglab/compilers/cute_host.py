@@ -101,7 +101,10 @@ def host_launches(compiled: Any, arguments: Sequence[Any], name: str, encode: En
     for symbol, callback in host.callbacks():
         engine.raw_register_runtime(symbol, ctypes.cast(callback, ctypes.c_void_p))
     engine.initialize()
-    words, adapted = compiled.execution_args.generate_execution_args(arguments, {})
+    # What was compiled in (cutlass.Constexpr) is no argument of the host function; with it too many, it would crash.
+    fixed = {one["argument_index"] for one in compiled.execution_args.get_constexpr_args()}
+    passed = tuple(one for index, one in enumerate(arguments) if index not in fixed)
+    words, adapted = compiled.execution_args.generate_execution_args(passed, {})
     library, device, status = ctypes.c_void_p(), ctypes.c_int32(0), ctypes.c_int32(0)
     held = ctypes.pointer(library)
     for step, given in (

@@ -34,7 +34,14 @@ class SessionLog:
         with watched(self._state.name):
             report, columns, fault = self._session.record()
         launch = self._state.launch
-        return EventLog(launch.kernel.name, launch.geometry, self._state.code, report, columns, fault)
+        return EventLog(
+            launch.kernel.name,
+            launch.geometry,
+            self._state.code,
+            report,
+            columns,
+            self._state.code.with_own_lines(fault),
+        )
 
     def record(self) -> EventLog:
         """The same.

@@ -35,6 +35,29 @@ def _add_twice(x: cute.Tensor, y: cute.Tensor, out: cute.Tensor, n: cutlass.Int3
     _add_kernel(out, y, out, n).launch(grid=((n + 127) // 128, 1, 1), block=(128, 1, 1))
 
 
+@cute.kernel
+def _flip_kernel(x: cute.Tensor, out: cute.Tensor, synchronised: cutlass.Constexpr) -> None:
+    thread, _, _ = cute.arch.thread_idx()
+    tile = cute.arch.alloc_smem(cutlass.Float32, 128)
+    tile[thread] = x[thread]
+    if cutlass.const_expr(synchronised):
+        cute.arch.sync_threads()
+    out[thread] = tile[127 - thread]
+
+
+@cute.jit
+def _flip(synchronised: cutlass.Constexpr, x: cute.Tensor, out: cute.Tensor) -> None:
+    _flip_kernel(x, out, synchronised).launch(grid=(1, 1, 1), block=(128, 1, 1))
+
+
+@pytest.mark.parametrize("synchronised", [True, False])
+def test_arguments_that_are_compiled_in_are_not_passed(synchronised: bool) -> None:
+    x, out = torch.randn(128), torch.zeros(128)
+    report = sglab.step(sglab.cute(_flip), synchronised, x, out).run()
+    assert bool(report.findings) != synchronised
+    assert torch.equal(out, x.flip(0)) or not synchronised
+
+
 def test_a_call_runs_it_with_the_grid_that_its_host_part_computes() -> None:
     x, y, out = torch.randn(1000), torch.randn(1000), torch.zeros(1000)
     launch = sglab.cute(_add)(x, y, out, 700)
