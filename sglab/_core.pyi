@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -182,6 +182,8 @@ class Kernel:
     @property
     def unsupported(self) -> list[str]: ...
 
+def on_poll(listener: Callable[[int], None]) -> None: ...
+def demangled(mangled: str) -> str: ...
 def shown_name(mangled: str) -> str: ...
 
 class LaunchReport:

@@ -354,7 +354,8 @@ void sglab::bindings::register_emulator(nb::module_& module) {
                              : std::to_string(found) + " findings") +
                ">";
       });
-  module.def("shown_name", &shown_name, "mangled"_a, "A C++ name as its source has it; any other as it is.");
+  module.def("demangled", &demangled, "mangled"_a, "A C++ name as its source has it; any other as it is.");
+  module.def("shown_name", &shown_name, "mangled"_a, "The same, but cut after 120 characters.");
 
   bindings::register_sanitizer(module);
   nb::class_<PyMachine>(module, "Machine", "An emulated GPU.")

@@ -7,8 +7,10 @@
 #include "bindings/sanitize.hpp"
 #include "machine/engine/fault.hpp"
 #include "machine/front/poll.hpp"
+#include "machine/scheduler/progress.hpp"
 
 namespace nb = nanobind;
+using namespace nb::literals;
 
 namespace sglab::bindings {
 namespace {
@@ -19,6 +21,7 @@ using emu::WaitLink;
 
 PyObject* ptx_error = nullptr;
 PyObject* launch_error = nullptr;
+PyObject* poll_listener = nullptr;  // lives as long as the process
 
 void set_error(PyObject* type, const std::string& message, const nb::dict& attributes) {
   nb::object error = nb::handle(type)(printed(message));
@@ -88,7 +91,11 @@ nb::object printed(const std::string& text) {
 
 bool check_signals() {
   const nb::gil_scoped_acquire acquire;
-  return PyErr_CheckSignals() != 0;
+  if (PyErr_CheckSignals() != 0) return true;
+  if (poll_listener == nullptr) return false;
+  const auto heard = nb::steal(
+      PyObject_CallFunction(poll_listener, "K", static_cast<unsigned long long>(emu::executed_so_far)));
+  return !heard.is_valid();
 }
 
 void register_errors(nb::module_& module) {
@@ -102,6 +109,11 @@ void register_errors(nb::module_& module) {
   module.attr("PtxError") = nb::borrow(ptx_error);
   module.attr("LaunchError") = nb::borrow(launch_error);
   nb::register_exception_translator(translate);
+  module.def(
+      "on_poll", [](nb::object listener) { poll_listener = listener.release().ptr(); }, "listener"_a,
+      "listener(warp-instructions executed) is called every 30 ms by the thread that runs a launch or reads "
+      "PTX; what it "
+      "raises ends that.");
 }
 
 }  // namespace sglab::bindings

@@ -1,5 +1,6 @@
 #include "runtime/emulator_launcher.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +10,7 @@
 
 #include "machine/front/error.hpp"
 #include "machine/front/parser.hpp"
+#include "machine/scheduler/progress.hpp"
 #include "machine/scheduler/run_launch.hpp"
 #include "observe/sanitize/explain.hpp"
 #include "observe/sanitize/sanitizer.hpp"
@@ -168,6 +170,25 @@ Status parameters_of(const FatbinPtx& ptx, const std::string& kernel, std::vecto
   }
 }
 
+// Says once that a launch takes long; never interrupts it.
+class LongLaunch {
+ public:
+  explicit LongLaunch(const emu::Program& program) : name_(emu::shown_name(program.name)) {}
+  bool operator()() {
+    if (said_ || std::chrono::steady_clock::now() - begin_ < std::chrono::seconds(2)) return false;
+    said_ = true;
+    std::fprintf(stderr,
+                 "sglab: %s runs on the emulator: %llu warp-instructions in 2 s. Ctrl-C ends the program\n",
+                 name_.c_str(), static_cast<unsigned long long>(emu::executed_so_far));
+    return false;
+  }
+
+ private:
+  std::string name_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  bool said_ = false;
+};
+
 const char* launch_on_emulator(const SglabLaunch* request, void* user) {
   static std::string problem;
   const emu::Program* known = nullptr;
@@ -177,7 +198,7 @@ const char* launch_on_emulator(const SglabLaunch* request, void* user) {
     const int threads = *static_cast<const int*>(user);
     if (verbose()) announce(*request);
     const emu::LaunchReport report =
-        emu::run_launch(program, config_of(program, *request, threads), [] { return false; });
+        emu::run_launch(program, config_of(program, *request, threads), LongLaunch(program));
     std::fwrite(report.output.data(), 1, report.output.size(), stdout);
     print_findings(program);
     for (const emu::Warning& w : report.warnings)

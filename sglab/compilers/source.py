@@ -18,7 +18,6 @@ from sglab.gpu.errors import GpuError
 PACKAGE = Path(sglab.__file__).parent
 SHIPPED = (PACKAGE.parent / "csrc" / "kernels", PACKAGE / "csrc" / "kernels")
 """Where the sources of our own kernels are: in a checkout, in an installed package."""
-LIBRARIES = re.compile(r"(^|/)(cuda[^/]*/(targets/|include/)|(cute|cutlass|triton|nvidia_cutlass_dsl)/)")
 LARGEST = 4 << 20
 """Bytes; no one steps through a longer source file."""
 
@@ -48,11 +47,6 @@ def _cell_name(path: str) -> str | None:
     compiler = getattr(get_ipython(), "compile", None)
     named = getattr(compiler, "format_code_name", lambda name: None)(path)
     return None if named is None else str(named[1])
-
-
-def is_library(path: str) -> bool:
-    """Whether a file belongs to the toolkit or a library that kernels call, rather than to the kernel's author."""
-    return LIBRARIES.search(path) is not None
 
 
 class SourceFinder:

@@ -10,6 +10,7 @@ from sglab.emulator.captures import captured
 from sglab.emulator.sanitizers import chosen, read_findings, read_warnings
 from sglab.emulator.session import Session
 from sglab.events.cast import Cast, LogCast, TallyCast
+from sglab.events.cluster.columns import readable
 from sglab.events.log import EventLog
 from sglab.gpu import core
 from sglab.gpu.architecture import Architecture
@@ -19,6 +20,7 @@ from sglab.gpu.fault import Fault, KernelError
 from sglab.gpu.findings import Finding
 from sglab.gpu.geometry import check_smem
 from sglab.gpu.integers import integer
+from sglab.gpu.progress import watched
 from sglab.gpu.ptx import Entry
 from sglab.gpu.tensor_map import TiledEncoding
 
@@ -199,18 +201,19 @@ class EmulatedDevice:
         try:
             kernel = launch.kernel.emulated
             check_smem(launch.kernel.name, self.arch, kernel.static_smem, geometry.smem)
-            return call(
-                kernel,
-                geometry.grid,
-                geometry.block,
-                geometry.cluster,
-                geometry.smem,
-                launch.params,
-                [(a.address, a.nbytes, a.name) for a in launch.allocations],
-                self.max_instructions,
-                sanitizer,
-                *more,
-            )
+            with watched(readable(launch.kernel.name), self.max_instructions):
+                return call(
+                    kernel,
+                    geometry.grid,
+                    geometry.block,
+                    geometry.cluster,
+                    geometry.smem,
+                    launch.params,
+                    [(a.address, a.nbytes, a.name) for a in launch.allocations],
+                    self.max_instructions,
+                    sanitizer,
+                    *more,
+                )
         except core.LaunchError as error:
             if error.kind == "launch":  # refused: nothing ran
                 raise LaunchError(str(error)) from None
@@ -218,7 +221,7 @@ class EmulatedDevice:
             findings = () if sanitizer is None else read_findings(sanitizer, launch, cast=cast)
             text = str(error) if cast is None else cast.annotated(str(error), error.cta)
             fault = Fault.of(error) if cast is None else cast.fault(Fault.of(error))
-            text = launch.kernel.code.called_from(text, fault.ptx_line)
+            text = launch.kernel.code.with_own_lines(text)
             message = str(findings[-1]) if error.kind == "finding" else text
             raise KernelError(message, fault, findings) from None
         except core.PtxError as error:

@@ -16,6 +16,7 @@ from sglab.gpu import core
 from sglab.gpu.errors import SessionError
 from sglab.gpu.fault import KernelError
 from sglab.gpu.findings import Finding
+from sglab.gpu.progress import watched
 
 
 class SessionLog:
@@ -30,9 +31,17 @@ class SessionLog:
         here; up to the fault if it has one (EventLog.fault). Recorded on first use; the session and the tensors
         stay as they are."""
         self._state.launch.check_memory()
-        report, columns, fault = self._session.record()
+        with watched(self._state.name):
+            report, columns, fault = self._session.record()
         launch = self._state.launch
-        return EventLog(launch.kernel.name, launch.geometry, self._state.code, report, columns, fault)
+        return EventLog(
+            launch.kernel.name,
+            launch.geometry,
+            self._state.code,
+            report,
+            columns,
+            self._state.code.with_own_lines(fault),
+        )
 
     def record(self) -> EventLog:
         """The same.

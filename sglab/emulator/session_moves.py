@@ -14,6 +14,7 @@ from sglab.emulator.state import Stop
 from sglab.gpu import core
 from sglab.gpu.errors import SessionError
 from sglab.gpu.fault import Fault, KernelError
+from sglab.gpu.progress import watched
 
 Moves: TypeAlias = Generator[None, None, Stop]
 """A move in slices: yields after each and returns where it came to rest."""
@@ -218,11 +219,12 @@ class SessionMoves:
     def _move(self, call: Callable[..., core.Stop], *arguments: Any) -> Stop:
         self._state.launch.check_memory()
         try:
-            reason, breakpoint = call(*arguments)
+            with watched(self._state.name):
+                reason, breakpoint = call(*arguments)
         except core.LaunchError as error:
             cast = self._log.cast()
             self.fault = cast.fault(Fault.of(error))
-            message = self._state.code.called_from(cast.annotated(str(error), self.fault.cta), self.fault.ptx_line)
+            message = self._state.code.with_own_lines(cast.annotated(str(error), self.fault.cta))
             raise KernelError(message, self.fault, self._log.findings) from None
         finally:
             if not self._session.failed:

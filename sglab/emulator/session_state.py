@@ -20,6 +20,7 @@ from sglab.emulator.state import (
     TensorMemoryState,
     Warp,
 )
+from sglab.events.cluster.columns import readable
 from sglab.gpu import core
 from sglab.gpu.code import Code
 from sglab.gpu.device import Launch
@@ -38,6 +39,11 @@ class SessionState:
         self._focus = 0
 
     # Where the session is
+
+    @property
+    def name(self) -> str:
+        """The kernel's, for people."""
+        return readable(self.launch.kernel.name)
 
     @property
     def now(self) -> int:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from sglab.emulator.session import Session
-from sglab.events.cast import plain_name
 from sglab.gpu import SessionError
+from sglab.gpu.names import variable_name
 
 MOST_VALUES = 256
 DTYPES: dict[str, tuple[str, int]] = {
@@ -233,7 +233,7 @@ class WatchParser:
 def _shared_variables(session: Session) -> dict[str, tuple[int, int]]:
     """Name -> (offset, bytes) of the variables that the kernel declares in shared memory, as the source names them."""
     rows = session.launch.kernel.emulated.shared_variables
-    return {plain_name(name): (begin, nbytes) for name, begin, nbytes in rows if nbytes > 0}
+    return {variable_name(name): (begin, nbytes) for name, begin, nbytes in rows if nbytes > 0}
 
 
 def _arguments(session: Session) -> dict[str, int]:

@@ -22,6 +22,7 @@ from sglab.events.tables import MBARRIER, NAMED
 from sglab.gpu import core
 from sglab.gpu.device import Launch
 from sglab.gpu.fault import Fault, Wait
+from sglab.gpu.names import variable_name
 
 Index = tuple[int, int, int]
 Bits = npt.NDArray[np.bool_]  # by rank, warp, pc
@@ -110,7 +111,7 @@ class Cast(ABC):
     @cached_property
     def _shared_variables(self) -> list[tuple[str, int, int]]:
         rows = self._launch.kernel.emulated.shared_variables
-        return [(plain_name(name), begin, nbytes) for name, begin, nbytes in rows]
+        return [(variable_name(name), begin, nbytes) for name, begin, nbytes in rows]
 
 
 class LogCast(Cast):
@@ -212,9 +213,3 @@ def _own(bits: Bits) -> Bits:
 
 def _differ(names: Iterable[str]) -> bool:
     return len({*names} - {"idle"}) > 1
-
-
-def plain_name(name: str) -> str:
-    """The last identifier of a mangled C++ name."""
-    found = re.search(r"E(\d+)(\w+)$", name) if name.startswith("_Z") else None
-    return found[2][: int(found[1])] if found else name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,10 @@ from typing import Any
 
 from sglab.gpu import core
 from sglab.gpu.errors import SessionError
+from sglab.gpu.places import own_place, places_of
 from sglab.gpu.triton_lines import with_callers
+
+_BEFORE_PLACE = re.compile(r"PTX lines? (?:\d+ to )?(\d+)(?:, | \()")  # as the compiled core writes it
 
 
 @dataclass(frozen=True)
@@ -45,10 +49,18 @@ class Instruction:
 
     @property
     def places(self) -> list[str]:
-        """Its source line; and that of the kernel's own code which called the function that it is in, if it is in one,
-        for messages."""
-        inner = [f"{each.file}:{each.line}" for each in self.chain[:1]]
-        return inner + [f"called from {each.file}:{each.line}" for each in self.chain[1:][-1:]]
+        """For messages: the author's line first; then the place in the library that it is inlined from, or the line of
+        the kernel that called the author's function."""
+        return places_of(self._lines)
+
+    @property
+    def own_source(self) -> tuple[str, int] | None:
+        """File and line of the author's code; of what was inlined from a library, the line that called it."""
+        return own_place(self._lines)
+
+    @property
+    def _lines(self) -> list[tuple[str, int]]:
+        return [(each.file, each.line) for each in self.chain]
 
     @property
     def source(self) -> tuple[str, int] | None:
@@ -117,15 +129,17 @@ class Code(Sequence[Instruction]):
         chain = self.rows[pc][3]
         return (chain[0][0], chain[0][1]) if chain else None
 
-    def called_from(self, message: str, ptx_line: int) -> str:
-        """A failure's message; where it happened in a function that was inlined, with the kernel's own line that called
-        it, too."""
-        chains = (row[3] for row in self.rows if row[0] and row[0] == ptx_line)
-        found = next(chains, None)
-        if found is None or len(found) < 2 or "\n" in message:
-            return message
-        file, line, *_ = found[-1]
-        return f"{message}, called from {file}:{line}"
+    def with_own_lines(self, message: str) -> str:
+        """A failure's message, in which places in inlined functions begin with the author's line."""
+        chains = {row[0]: [(file, line) for file, line, *_ in row[3]] for row in self.rows if len(row[3]) > 1}
+        parts, done = [], 0
+        for found in _BEFORE_PLACE.finditer(message):
+            chain = chains.get(int(found[1]), [])
+            innermost = f"{chain[0][0]}:{chain[0][1]}" if chain else ""
+            if innermost and message.startswith(innermost, found.end()):
+                parts += [message[done : found.end()], ", ".join(places_of(chain))]
+                done = found.end() + len(innermost)
+        return "".join(parts) + message[done:]
 
     @cached_property
     def line_numbers(self) -> list[int]:

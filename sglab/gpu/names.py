@@ -1,4 +1,4 @@
-"""Entries' names: mangled in PTX, as the source has them for people."""
+"""Names of entries and variables: mangled in PTX, as the source has them for people."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ def source_name(entry: str) -> str:
             end = at
             break
     return shown[begin:end] or entry
+
+
+@lru_cache(maxsize=4096)
+def variable_name(symbol: str) -> str:
+    """A variable as its C++ source declares it, without namespaces and the function that it is in; others as they
+    are."""
+    if not symbol.startswith("_Z"):
+        return symbol
+    return core.demangled(symbol).rpartition("::")[2]
 
 
 def entries_called(name: str, entries: Iterable[str]) -> list[str]:

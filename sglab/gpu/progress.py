@@ -1,4 +1,4 @@
-"""Shows a waiting user what is being compiled."""
+"""Shows a waiting user what is being compiled, or how far a launch is."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+
+from sglab.gpu import core
 
 PATIENCE = 1.0  # seconds; what is over by then needs no announcement
+LONG = 2.0  # seconds; the same of a launch on the emulator
+INTERVAL = 1.0  # seconds between counts
+INTERRUPT = "Ctrl-C, or in a notebook ■ (Kernel, Interrupt), stops it"
 
 
 @contextmanager
@@ -35,3 +41,73 @@ def announced(what: str) -> Iterator[None]:
 
 def _say(text: str) -> None:
     print(f"[sglab] {text}", file=sys.stderr, flush=True)
+
+
+class _Watch:
+    """A launch that may take long."""
+
+    def __init__(self, what: str, limit: int) -> None:
+        self._what = what
+        self._most = f" of at most {limit:,}" if limit else ""
+        self._begin = time.monotonic()
+        self._next = self._begin + LONG
+        self._said = self._counting = False
+        self._executed = 0
+
+    def polled(self, executed: int) -> None:
+        now, self._executed = time.monotonic(), executed
+        if now < self._next:
+            return
+        self._next = now + INTERVAL
+        if not self._said:
+            self._said = True
+            _say(f"{self._what} runs on the emulator: {self._so_far()}. {INTERRUPT}")
+        elif _rewrites():
+            self._counting = True
+            print(f"\r[sglab] {self._so_far()}", end="", file=sys.stderr, flush=True)
+
+    def over(self) -> None:
+        if self._counting:
+            print(file=sys.stderr)
+        if self._said:
+            _say(f"{self._what}: {time.monotonic() - self._begin:.1f} s")
+
+    def _so_far(self) -> str:
+        seconds = time.monotonic() - self._begin
+        return f"{self._executed:,} warp-instructions{self._most} in {seconds:.0f} s"
+
+
+_here = threading.local()  # watch: of the launch that this thread runs
+
+
+def _polled(executed: int) -> None:
+    watch = getattr(_here, "watch", None)
+    if watch is not None:
+        watch.polled(executed)
+
+
+@cache
+def _listen() -> None:
+    core.on_poll(_polled)
+
+
+@contextmanager
+def watched(what: str, limit: int = 0) -> Iterator[None]:
+    """Around a launch on the emulator: if it takes longer than two seconds, says on stderr what runs, how many
+    warp-instructions it has executed so far of `limit` (0: none), and how to interrupt it.
+
+    Args:
+        what: the kernel's name.
+    """
+    _listen()
+    before, _here.watch = getattr(_here, "watch", None), _Watch(what, limit)
+    try:
+        yield
+    finally:
+        _here.watch.over()
+        _here.watch = before
+
+
+def _rewrites() -> bool:
+    """Whether a carriage return writes over a line: in a terminal, and in a notebook's output."""
+    return sys.stderr.isatty() or "ipykernel" in type(sys.stderr).__module__

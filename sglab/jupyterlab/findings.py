@@ -48,6 +48,7 @@ def _words(finding: Finding) -> str:
     kind = finding.kind.replace("_", " ")
     if (at := finding.at) is None:
         return f"{kind}: {finding.message}"
-    where = f"{Path(at.source[0]).name}:{at.source[1]}" if at.source else f"PTX line {at.ptx_line}"
+    own = at.instruction.own_source if at.instruction else None
+    where = f"{Path(own[0]).name}:{own[1]}" if own else f"PTX line {at.ptx_line}"
     role = f" ({at.role})" if at.role else ""
     return f"{kind}, CTA {at.cta} warp {at.warp}{role}, {where}: {finding.message}"

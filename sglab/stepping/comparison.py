@@ -98,7 +98,7 @@ class Store:
     def __str__(self) -> str:
         instruction = self.place.instruction
         cta = self.launch.geometry.coordinates(self.place.cta)
-        source = f", {instruction.source[0]}:{instruction.source[1]}" if instruction.source else ""
+        source = "".join(f", {place}" for place in instruction.places)
         return f"CTA {cta} warp {self.place.warp}, PTX line {instruction.ptx_line} `{instruction.text}`{source}"
 
 

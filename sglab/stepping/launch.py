@@ -65,7 +65,8 @@ class KernelLaunch(CapturedLaunch):
         """Runs it from the start to its end; returns the device's report. A session there was is given up."""
         self._session = self._debugger = None
         try:
-            return super().run()
+            self.report = super().run()
+            return self.report
         except KernelError as error:
             if error.fault is None or error.fault.kind != "livelock":
                 raise

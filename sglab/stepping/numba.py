@@ -7,12 +7,13 @@ shape, and its strides in bytes (numba/cuda/dispatcher.py, `_prepare_args`).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sglab.compilers.vouched import vouch
 from sglab.emulator.device import EmulatedDevice
-from sglab.gpu.arguments import Strided
+from sglab.gpu.arguments import Allocation, Strided
 from sglab.gpu.errors import CompileError, LaunchError
 from sglab.gpu.geometry import LaunchConfig
 from sglab.gpu.module import Module
@@ -54,9 +55,17 @@ def numba_launch(kernel: Any, args: Sequence[Any], device: EmulatedDevice | None
     module = _compiled(kernel.dispatcher, types, device.arch.capability)
     config = LaunchConfig(tuple(kernel.griddim), tuple(kernel.blockdim), smem=int(kernel.sharedmem))
     flat = [part for kind, value in zip(types, values, strict=True) for part in _flat(kind, value)]
-    launch = module[next(iter(module))].prepare(device, config, args=flat)
     tensors = {name: one for name, one in zip(names, values, strict=True) if hasattr(one, "data_ptr")}
+    prepared = module[next(iter(module))].prepare(device, config, args=flat)
+    launch = replace(prepared, spans=tuple(_named(span, names, tensors) for span in prepared.spans))
     return KernelLaunch.of(device, launch, tensors, (COPIED,) if len(copies) else ())
+
+
+def _named(span: Allocation, names: Sequence[str], tensors: Mapping[str, Any]) -> Allocation:
+    """A launch's memory under the name of the parameter: PTX counts the words of all arrays."""
+    found = [name for name, one in tensors.items() if span.address <= one.data_ptr() < span.address + span.nbytes]
+    shown = ", ".join(f"{name} (argument {names.index(name)})" for name in found)
+    return span._replace(name=shown or span.name)
 
 
 def _type(function: str, name: str, value: Any) -> Any:

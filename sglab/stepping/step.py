@@ -49,8 +49,10 @@ def step(
         CompileError: the compiler refused the kernel.
     """
     if is_triton(kernel):
-        if not args:
-            raise LaunchError("sglab.step(kernel, grid, …): the grid is missing; or write sglab.step(kernel[grid], …)")
+        if not args or hasattr(args[0], "__array__"):  # a tensor or a numpy array: the kernel's own first argument
+            raise LaunchError(
+                f"sglab.step: the grid is missing. Write sglab.step({getattr(kernel, '__name__', 'kernel')}[grid], …)"
+            )
         return triton_launch(kernel, args[0], args[1:], kwargs, device)
     if (found := gridded(kernel)) is not None:
         return triton_launch(*found, args, kwargs, device)

@@ -11,7 +11,7 @@ from typing import Any
 from sglab.emulator.device import EmulatedDevice
 from sglab.gpu.errors import LaunchError
 from sglab.stepping.device import COPIED, arch_of, stepped_on
-from sglab.stepping.host import HostCopies, gpu_of
+from sglab.stepping.host import HostCopies, as_tensor, gpu_of
 from sglab.stepping.launch import KernelLaunch
 from sglab.triton.emulator import EmulatedLauncher
 from sglab.triton.routing import canonical_grid, tensors
@@ -51,6 +51,7 @@ def triton_launch(
     """
     if language_is_interpreted():
         raise LaunchError("TRITON_INTERPRET was set when Triton was imported, so nothing can be compiled. Unset it")
+    args, kwargs = tuple(map(as_tensor, args)), {name: as_tensor(value) for name, value in kwargs.items()}
     copies = HostCopies()
     gpu = gpu_of([value for _, value in tensors({"args": args, **kwargs})])
     args = tuple(map(copies.of, args))

@@ -76,10 +76,42 @@ class Specializer:
     def _explain(self, args: tuple, kwargs: dict[str, Any], error: TypeError) -> str:
         names = self._kernel.arg_names
         try:
-            self._kernel.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})
+            bound = self._kernel.signature.bind(*args, **{name: one for name, one in kwargs.items() if name in names})
         except TypeError as wrong:
-            error = wrong
+            return f"{self._kernel.__name__}({', '.join(names)}): {wrong}"
+        fixed = {param.name for param in self._kernel.params if param.is_constexpr}
+        for name, value in bound.arguments.items():
+            if name not in fixed and (found := _unfit(name, value)) is not None:
+                return f"{self._kernel.__name__}, {found[0]}: {_expected(*found)}"
         return f"{self._kernel.__name__}({', '.join(names)}): {error}"
+
+
+def _unfit(name: str, value: Any) -> tuple[str, Any] | None:
+    """The argument, or the part of a tuple, that Triton has no type for."""
+    if isinstance(value, tuple):
+        parts = (_unfit(f"{name}[{index}]", one) for index, one in enumerate(value))
+        return next((part for part in parts if part is not None), None)
+    plain = value is None or type(value) in (bool, int, float)
+    return None if plain or hasattr(value, "data_ptr") or _is_tritons(value) else (name, value)
+
+
+def _is_tritons(value: Any) -> bool:
+    """A function to call, a constexpr, a tensor descriptor."""
+    return type(value).__module__.startswith("triton.") or hasattr(value, "block_shape")
+
+
+def _expected(name: str, value: Any) -> str:
+    kind = type(value)
+    called = kind.__name__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__name__}"
+    remedy = f"declare {name.partition('[')[0]}: tl.constexpr if it is for the compiler"
+    if kind is list:
+        remedy = f"pass torch.tensor({name}), or a tuple"
+    elif kind.__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+        remedy = f"pass {name}.item()"
+    elif kind.__module__ == "numpy":
+        remedy = f"pass torch.from_numpy({name})"
+    wanted = "a tensor, an int, a float, a bool, None, or a tuple of these"
+    return f"expected {wanted}; got {called}. {remedy[:1].upper()}{remedy[1:]}"
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from sglab.emulator.bank_conflicts import bank_conflicts
 from sglab.emulator.captures import Capture, CapturedLaunch
 from sglab.emulator.session import Session
 from sglab.events.async_groups import async_groups
+from sglab.events.cluster.columns import readable
 from sglab.events.log import EventLog
 from sglab.events.shared_memory import KINDS, window_areas
 
@@ -92,7 +93,7 @@ class SharedMemory(MemoryWidget):
         return kernel.dynamic_smem + smem if smem else 1024 + kernel.static_smem
 
     def _empty(self) -> str:
-        name = self.session.launch.kernel.name
+        name = readable(self.session.launch.kernel.name)
         if self._window() <= 1024:
             return f"{name} has no shared memory: no variable in it, and none requested at launch."
         if not len(self._moments):
@@ -228,5 +229,6 @@ class SharedMemory(MemoryWidget):
 
     def _header(self) -> dict[str, Any]:
         nbytes = self._window() - 1024
-        subject = f"{self.session.launch.kernel.name} · CTA {self._cta} · {nbytes:,} bytes, {nbytes / 1024:.1f} KiB"
+        size = f"{nbytes:,} bytes" + (f", {nbytes / 1024:.1f} KiB" if nbytes >= 1024 else "")
+        subject = f"{readable(self.session.launch.kernel.name)} · CTA {self._cta} · {size}"
         return {"title": "Shared memory", "subject": subject, "badge": self.badge()}

@@ -198,3 +198,24 @@ def test_cuda_tensors_run_on_their_gpu_and_the_launch_can_still_be_stepped() -> 
     launch.session().run()
     assert torch.equal(launch.tensors["out"], out.cpu())
     assert torch.allclose(out.cpu(), 1 + 2 * x.cpu())
+
+
+FAR = """#include <cuda_pipeline.h>
+__global__ void copy(const float* x, float* out, int n) {
+  __shared__ float stage[64];
+  __pipeline_memcpy_async(&stage[threadIdx.x], &x[threadIdx.x + n], sizeof(float));
+  __pipeline_commit();
+  out[threadIdx.x] = stage[threadIdx.x];
+}
+"""
+
+
+def test_places_in_headers_begin_with_the_authors_line() -> None:
+    x, out = torch.randn(64), torch.zeros(64)
+    copy = sglab.cuda(FAR)
+    with pytest.raises(gpu.KernelError, match=r"PTX line \d+, kernel.cu:4, in cuda_pipeline_helpers.h:\d+\]$"):
+        sglab.step(copy[1, 64], x, out, 10_000).run()
+    finding = next(
+        one for one in sglab.step(copy[1, 64], x, out, 0).run().findings if one.kind == "missing_cp_async_wait"
+    )
+    assert "kernel.cu:4, in cuda_pipeline_helpers.h:" in str(finding) and finding.other.instruction.own_source[1] == 4

@@ -37,17 +37,6 @@ def _add_twice(x: cute.Tensor, y: cute.Tensor, out: cute.Tensor, n: cutlass.Int3
 
 
 @cute.kernel
-def _scale_kernel(x: cute.Tensor, out: cute.Tensor, factor: cutlass.Constexpr[int]) -> None:
-    thread, _, _ = cute.arch.thread_idx()
-    out[thread] = x[thread] * factor
-
-
-@cute.jit
-def _scale(x: cute.Tensor, factor: cutlass.Constexpr[int], out: cute.Tensor) -> None:
-    _scale_kernel(x, out, factor).launch(grid=(1, 1, 1), block=(128, 1, 1))
-
-
-@cute.kernel
 def _copy_kernel(
     atom: cute.CopyAtom, tile: cute.Tensor, out: cute.Tensor, layout: cute.Layout, length: cutlass.Constexpr[int]
 ) -> None:
@@ -74,6 +63,29 @@ def _copy(x: cute.Tensor, out: cute.Tensor, length: cutlass.Constexpr[int]) -> N
     _copy_kernel(atom, tile, out, layout, length).launch(grid=(1, 1, 1), block=(32, 1, 1))
 
 
+@cute.kernel
+def _flip_kernel(x: cute.Tensor, out: cute.Tensor, synchronised: cutlass.Constexpr) -> None:
+    thread, _, _ = cute.arch.thread_idx()
+    tile = cute.arch.alloc_smem(cutlass.Float32, 128)
+    tile[thread] = x[thread]
+    if cutlass.const_expr(synchronised):
+        cute.arch.sync_threads()
+    out[thread] = tile[127 - thread]
+
+
+@cute.jit
+def _flip(synchronised: cutlass.Constexpr, x: cute.Tensor, out: cute.Tensor) -> None:
+    _flip_kernel(x, out, synchronised).launch(grid=(1, 1, 1), block=(128, 1, 1))
+
+
+@pytest.mark.parametrize("synchronised", [True, False])
+def test_arguments_that_are_compiled_in_are_not_passed(synchronised: bool) -> None:
+    x, out = torch.randn(128), torch.zeros(128)
+    report = sglab.step(sglab.cute(_flip), synchronised, x, out).run()
+    assert bool(report.findings) != synchronised
+    assert torch.equal(out, x.flip(0)) or not synchronised
+
+
 def test_a_call_runs_it_with_the_grid_that_its_host_part_computes() -> None:
     x, y, out = torch.randn(1000), torch.randn(1000), torch.zeros(1000)
     launch = sglab.cute(_add)(x, y, out, 700)
@@ -94,12 +106,6 @@ def test_several_launches_are_run_in_order_and_captured() -> None:
     capture = sglab.step(sglab.cute(_add_twice), x, y, out, 300)
     assert isinstance(capture, Capture) and len(capture) == 2
     assert torch.equal(out, x + y + y)
-
-
-def test_a_value_that_is_part_of_the_code_is_no_argument_of_the_launch() -> None:
-    x, out = torch.randn(128), torch.zeros(128)
-    sglab.cute(_scale)(x, 3, out)
-    assert torch.equal(out, 3 * x)
 
 
 def test_a_copy_by_tma_has_its_tensor_map_from_the_host_part() -> None:

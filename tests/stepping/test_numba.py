@@ -52,6 +52,12 @@ def test_strided_tensors_and_shared_memory() -> None:
     assert torch.equal(out, x.T) and not launch.session().findings
 
 
+def test_memory_has_the_parameters_names() -> None:
+    x, out = np.zeros(64, np.float32), np.zeros(64, np.float32)
+    with pytest.raises(gpu.KernelError, match=r"past the end of '(x|out) \(argument [01]\)'"):
+        sglab.step(_transpose[(2, 2), (16, 16)], x.reshape(8, 8), out.reshape(8, 8)).run()
+
+
 def test_wrong_arguments_are_named() -> None:
     x = np.zeros(8, np.float32)
     with pytest.raises(gpu.LaunchError, match="missing a required argument: 'out'"):

@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
+import numpy as np
 import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -154,3 +155,28 @@ def test_cuda_tensors_are_copied_and_stepped_as_their_gpu_would() -> None:
     assert torch.equal(launch.tensors["out_ptr"], 2 * x.cpu()) and not out.any()
     _add[(2,)](x, x, out, 200, BLOCK=128)
     assert torch.equal(launch.tensors["out_ptr"], out.cpu())
+
+
+def test_arguments_that_triton_has_no_type_for_are_named() -> None:
+    x, out = torch.randn(200), torch.zeros(200)
+    with pytest.raises(
+        gpu.LaunchError, match=r"_double, x_ptr: expected a tensor, .*; got list. Pass torch.tensor\(x_ptr\)"
+    ):
+        sglab.step(_double[(2,)], [1.0, 2.0], out, 200, BLOCK=128)
+    with pytest.raises(gpu.LaunchError, match=r"_double, n: expected .*; got numpy.int64. Pass n.item\(\)"):
+        sglab.step(_double[(2,)], x, out, np.int64(200), BLOCK=128)
+    with pytest.raises(gpu.LaunchError, match=r"_double, n: expected .*; got str. Declare n: tl.constexpr"):
+        sglab.step(_double[(2,)], x, out, "200", BLOCK=128)
+    with pytest.raises(gpu.LaunchError, match=r"_double, x_ptr\[1\]: expected .*; got dict"):
+        sglab.step(_double[(2,)], (x, {}), out, 200, BLOCK=128)
+
+
+def test_a_forgotten_grid_is_said() -> None:
+    with pytest.raises(gpu.LaunchError, match=r"the grid is missing. Write sglab.step\(_double\[grid\]"):
+        sglab.step(_double, torch.randn(200), torch.zeros(200), 200, BLOCK=128)
+
+
+def test_numpy_arrays_are_written_in_place() -> None:
+    x, out = np.arange(200, dtype=np.float32), np.zeros(200, np.float32)
+    sglab.step(_double[(2,)], x, out, 200, BLOCK=128).run()
+    assert np.array_equal(out, 2 * x)

@@ -16,12 +16,16 @@ std::string hex(std::uint64_t value) {
   return text;
 }
 
-std::string shown_name(const std::string& name) {
-  constexpr std::size_t kMost = 120;
+std::string demangled(const std::string& name) {
   int status = 1;
   const std::unique_ptr<char, decltype(&std::free)> plain(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
-  std::string text = status == 0 ? plain.get() : name;
+  return status == 0 ? plain.get() : name;
+}
+
+std::string shown_name(const std::string& name) {
+  constexpr std::size_t kMost = 120;
+  std::string text = demangled(name);
   if (text.size() > kMost) text = text.substr(0, kMost) + "…";
   return text;
 }

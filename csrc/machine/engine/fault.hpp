@@ -62,6 +62,8 @@ class LaunchFault : public std::exception {
 // Fills in where an instruction comes from.
 void locate(Fault& fault, const Warp& warp, std::uint32_t pc);
 
+// A C++ name as its source has it; any other as it is.
+std::string demangled(const std::string& name);
 // A kernel's name for people: C++ names without mangling, long ones cut.
 std::string shown_name(const std::string& name);
 

@@ -10,6 +10,7 @@
 
 #include "machine/float/environment.hpp"
 #include "machine/front/poll.hpp"
+#include "machine/scheduler/progress.hpp"
 #include "machine/scheduler/scheduler.hpp"
 
 namespace sglab::emu {
@@ -66,6 +67,7 @@ void work(Launch& launch, Tally& tally, const std::function<bool()>* interrupted
     while (!scheduler.over() && !launch.stop.load(std::memory_order_relaxed)) {
       const Cluster* const cluster = run_turn(scheduler, tally);
       check_limit(launch, cluster, tally);
+      executed_so_far = launch.executed;
       if (poll()) raise_interrupted(launch);
     }
     if (launch.observers.none()) return;

@@ -1,22 +1,11 @@
 #include "observe/debug/inspect.hpp"
 
-#include <cxxabi.h>
-
-#include <cstdlib>
-#include <memory>
-
+#include "machine/engine/fault.hpp"
 #include "machine/program/builder.hpp"
 
 namespace sglab::emu {
 
 namespace {
-
-std::string demangled(const std::string& name) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(
-      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
-  return status == 0 ? text.get() : name;
-}
 
 // "void a::(anonymous namespace)::load<int>(b<c>&)" is "load".
 std::string short_name(std::string name) {

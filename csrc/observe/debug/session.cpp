@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "machine/float/environment.hpp"
+#include "machine/scheduler/progress.hpp"
 #include "machine/scheduler/run_launch.hpp"
 
 namespace sglab::emu {
@@ -128,6 +129,7 @@ void Session::rest_of_history_is_other(const Choice& choice) {
 bool Session::interrupted() {
   if (++until_poll_ < kPollTicks) return false;
   until_poll_ = 0;
+  executed_so_far = stepper_.now();
   return poll_();
 }
 

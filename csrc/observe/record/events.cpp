@@ -7,6 +7,7 @@
 #include "machine/async/engine.hpp"
 #include "machine/float/environment.hpp"
 #include "machine/front/poll.hpp"
+#include "machine/scheduler/progress.hpp"
 #include "machine/scheduler/run_launch.hpp"
 #include "observe/record/async_recorder.hpp"
 #include "observe/record/look_ahead.hpp"
@@ -164,6 +165,7 @@ void record(Stepper& stepper, bool details, const std::function<bool()>& interru
     recorder.go_on();
     if (round % kPollRuns != 0) continue;
     stepper.check_limit();
+    executed_so_far = stepper.now();
     if (poll()) raise_interrupted(stepper.launch());
   }
 }

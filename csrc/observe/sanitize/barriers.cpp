@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "isa/aperture.hpp"
@@ -96,16 +97,56 @@ void BarrierSanitizer::arrived(const Actor& actor, const BarrierUse& use) {
   if (named.arrivals.empty() || named.phase != use.phase) {
     named.arrivals.clear();
     named.first = party(actor);
+    named.first_slot = actor.warp->slot;
   }
   named.phase = use.phase;
+  check_same_instruction(actor, use, named);
   const auto [known, fresh] = named.arrivals.try_emplace(actor.warp->slot, party(actor));
-  if (fresh) return;
+  if (fresh) {
+    if (use.threads == 0) ++named.total[actor.warp->slot];
+    return;
+  }
   if ((known->second.lanes & actor.lanes) != 0) {
     report("barrier_arrived_twice",
            "a warp arrives twice in one phase of barrier " + std::to_string(use.number), party(actor),
            known->second, "arrived first", kNamed);
   }
   known->second.lanes |= actor.lanes;
+}
+
+// bar.sync and its like are .aligned: "all threads in the warp must execute the same" instruction (PTX ISA,
+// "bar, barrier"). Warps may well meet at different ones; see check_totals.
+void BarrierSanitizer::check_same_instruction(const Actor& actor, const BarrierUse& use, Named& named) {
+  const Program& program = *actor.warp->program;
+  const auto aligned = [&](std::int64_t pc) {
+    const std::string_view opcode = opcode_of(program, static_cast<std::uint32_t>(pc));
+    return opcode.starts_with("bar.") || opcode.find(".aligned") != std::string_view::npos;
+  };
+  const std::int64_t pc = pc_of(actor);
+  const auto own = named.arrivals.find(actor.warp->slot);
+  if (own != named.arrivals.end() && own->second.pc != pc && (own->second.lanes & actor.lanes) == 0 &&
+      aligned(pc) && aligned(own->second.pc)) {
+    report("barrier_diverged",
+           "lanes of one warp have diverged and execute different barrier instructions, which count as one "
+           "phase of barrier " +
+               std::to_string(use.number) + "; all lanes of a warp must execute the same one",
+           party(actor), own->second, "executed another", kNamed);
+  }
+  if (use.threads == 0 && own == named.arrivals.end() && !named.arrivals.empty() && named.first.pc != pc)
+    named.mixed.try_emplace({actor.warp->slot, named.first_slot}, party(actor), named.first);
+}
+
+// Warps of specialised kernels meet at different instructions on purpose, and equally often. Where one of two
+// that met so has come more often than the other, which has exited, a barrier has stood in for the next one.
+void BarrierSanitizer::check_totals(const Named& named) {
+  for (const auto& [slots, parties] : named.mixed) {
+    if (named.total.at(slots.first) == named.total.at(slots.second)) continue;
+    report(
+        "barrier_mismatched",
+        "two warps meet at different barrier instructions, and one of them has passed more barriers than the "
+        "other when the block ends: a barrier stands in a branch that not all threads of the block take",
+        parties.first, parties.second, "met it from", kNamed, false);
+  }
 }
 
 void BarrierSanitizer::check_use(const Actor& actor, const MbarrierEvent& event, const Object& object) {
@@ -243,6 +284,7 @@ void BarrierSanitizer::exited(const Actor& actor) {
 }
 
 void BarrierSanitizer::cluster_finished(const Cluster& cluster) {
+  for (const auto& [key, named] : states_[cluster.index].named) check_totals(named);
   for (const auto& [address, object] : states_[cluster.index].objects) {
     if (!object.alive) continue;
     std::uint64_t word;

@@ -50,6 +50,10 @@ class BarrierSanitizer final : public Detector {
     std::uint64_t phase = 0;
     std::map<std::uint32_t, Party> arrivals;  // by slot, of this phase
     Party first;
+    std::uint32_t first_slot = 0;
+    std::map<std::uint32_t, std::uint64_t> total;  // arrivals of each warp, where all threads must come
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<Party, Party>>
+        mixed;  // by slots, see check_totals
   };
   struct State {
     std::unordered_map<std::uint32_t, Object> objects;  // by address
@@ -61,6 +65,8 @@ class BarrierSanitizer final : public Detector {
   void for_each_own(const Actor& actor, F f);
   void check_use(const Actor& actor, const MbarrierEvent& event, const Object& object);
   void check_replaced(const Actor& actor, const MbarrierEvent& event, const Object& object);
+  void check_same_instruction(const Actor& actor, const BarrierUse& use, Named& named);
+  void check_totals(const Named& named);
   void note(const Actor& actor, const MbarrierEvent& event, Object& object);
   void check_alive(const Actor& actor, std::uint64_t address, bool own_matters, bool reads = false);
   void report(const char* kind, std::string message, const Party& at, const Party& other,

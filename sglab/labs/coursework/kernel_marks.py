@@ -89,7 +89,12 @@ def _of(one: Mapping[str, Any]) -> str:
     kind = str(one["kind"])
     if kind in _KINDS:
         return _KINDS[kind]
-    if kind.endswith("_race") or kind in ("plain_read_beside_atomic", "missing_warp_sync", "lanes_collide"):
+    if kind.endswith("_race") or kind in (
+        "plain_read_beside_atomic",
+        "missing_warp_sync",
+        "lanes_collide",
+        "lost_update",
+    ):
         return "shared_race" if one["space"] == "shared" else "global_race"
     if "barrier" in str(one["detector"]) and "diverg" in str(one["message"]):
         return "divergent_barrier"

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from sglab.compilers.source import SourceFinder, SourceText, is_library, short_name
+from sglab.compilers.source import SourceFinder, SourceText, short_name
 from sglab.compilers.vouched import is_vouched
 from sglab.emulator.register_types import float_types
 from sglab.gpu import SessionError
+from sglab.gpu.places import is_library
 from sglab.gpu.ptx import Entry
 
 KINDS = (

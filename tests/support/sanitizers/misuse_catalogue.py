@@ -70,6 +70,8 @@ BARRIERS = (
     Fault("bytes_that_never_come", "mbarrier_tx_count", (0, 0)),
     Fault("barrier_counts_differ", "barrier_count", (None, None), fails=True),
     Fault("barrier_arrived_twice", "barrier_arrived_twice", (0, 0), block=96),
+    Fault("barrier_in_half_a_warp", "barrier_diverged"),
+    Fault("barrier_in_one_warp", "barrier_mismatched", (None, None)),
     Fault("crossed_waits", "deadlock", (None, None), fails=True),
     Fault("nobody_left", "deadlock", (0, None), fails=True),
     Fault("wrong_parity", "deadlock", (0, None), block=32, fails=True),

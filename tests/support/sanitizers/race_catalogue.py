@@ -48,6 +48,8 @@ SM90 = (
     Fault("lane_copies_for_warp", "missing_warp_sync", 32),
     Fault("lane_overwrites_for_warp", "missing_warp_sync", 32),
     Fault("lanes_write_one_word", "lanes_collide", 32),
+    Fault("lanes_add_without_atomic", "lost_update", 32),
+    Fault("warps_add_without_atomic", "lost_update", 64),
     Fault("ctas_write_one_word", "race", 32, grid=2),
     Fault("bulk_load_without_wait", "missing_mbarrier_wait", 64),
     Fault("bulk_load_into_a_buffer_in_use", "race", 64),

@@ -163,12 +163,14 @@ Judge::Verdict Judgement::judge_lanes(const Record& earlier, bool earlier_writes
     return Verdict::kOrderedForLane;
   if (plain_read_beside_atomic(earlier, earlier_writes)) {
     report_plain_read(earlier, earlier_writes, earlier_lane);
+  } else if (both_update(earlier)) {
+    report_updates(earlier, earlier_writes, earlier_lane);
   } else if (earlier.pc == record_.pc) {
     report(earlier, earlier_writes, earlier_lane, "lanes_collide",
            "lanes of one instruction write different values to one address");
   } else {
     report(earlier, earlier_writes, earlier_lane, "missing_warp_sync",
-           "bar.warp.sync is missing between the lanes");
+           "bar.warp.sync (__syncwarp) is missing between the lanes");
   }
   return Verdict::kRace;
 }

@@ -59,6 +59,8 @@ class Judgement final : public Judge {
   bool overtaken(const Record& earlier) const;
   bool plain_read_beside_atomic(const Record& earlier, bool earlier_writes) const;
   void report_plain_read(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane);
+  bool both_update(const Record& earlier) const;
+  void report_updates(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane);
   Finding finding(const char* kind, const char* why) const;
   void report(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane, const char* kind,
               const char* why);

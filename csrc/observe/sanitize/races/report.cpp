@@ -1,5 +1,6 @@
 #include "machine/engine/cluster.hpp"
 #include "observe/sanitize/races/judgement.hpp"
+#include "observe/sanitize/races/updates.hpp"
 
 // What a race is called, and which party caused it.
 namespace sglab::emu::races {
@@ -84,9 +85,10 @@ void Judgement::race(const Record& earlier, bool earlier_writes, std::uint32_t e
   }
   if (plain_read_beside_atomic(earlier, earlier_writes))
     return report_plain_read(earlier, earlier_writes, earlier_lane);
+  if (both_update(earlier)) return report_updates(earlier, earlier_writes, earlier_lane);
   if (earlier.role == Role::kThread && same_warp(earlier) && views_.size() == 1) {
     return report(earlier, earlier_writes, earlier_lane, "missing_warp_sync",
-                  "bar.warp.sync is missing between the lanes");
+                  "bar.warp.sync (__syncwarp) is missing between the lanes");
   }
   const char* const kind = !writes          ? "read_after_write_race"
                            : earlier_writes ? "write_after_write_race"
@@ -104,6 +106,20 @@ bool Judgement::plain_read_beside_atomic(const Record& earlier, bool earlier_wri
 void Judgement::report_plain_read(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) {
   report(earlier, earlier_writes, earlier_lane, "plain_read_beside_atomic",
          "nothing orders the two, and only one of them is atomic or has an order");
+}
+
+// Whether the two are threads that each read a place, change what they find and write it back. No fence or
+// barrier between the two instructions mends that.
+bool Judgement::both_update(const Record& earlier) const {
+  if (record_.role != Role::kThread || earlier.role != Role::kThread) return false;
+  const Program& program = *actor_.warp->program;
+  return is_part_of_update(program, record_.pc) && is_part_of_update(program, earlier.pc);
+}
+
+void Judgement::report_updates(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) {
+  report(earlier, earlier_writes, earlier_lane, "lost_update",
+         "each reads the place, changes the value and writes it back, so that an update is lost; an atomic "
+         "(atomicAdd, tl.atomic_add, atom) does that in one step");
 }
 
 // Whether the thread knew of this operation's issue and did not wait for its completion, and the machine has

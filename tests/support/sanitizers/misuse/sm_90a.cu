@@ -255,3 +255,30 @@ KERNEL(load_unfinished_at_exit) {  // load_unfinished_at_exit: other
   }
   out[threadIdx.x] = 0;
 }
+
+// Two instructions for one barrier within a warp.
+KERNEL(barrier_in_half_a_warp) {
+  __shared__ uint32_t words[64];
+  if (threadIdx.x % 32 < 16) {
+    STORE(&words[threadIdx.x], in[threadIdx.x]);
+    if (!kRight) __syncthreads();  // barrier_in_half_a_warp: at other
+  } else {
+    STORE(&words[threadIdx.x], 2 * in[threadIdx.x]);
+    if (!kRight) __syncthreads();  // barrier_in_half_a_warp: at other
+  }
+  if (kRight) __syncthreads();
+  uint32_t value;
+  LOAD(value, &words[63 - threadIdx.x]);
+  out[threadIdx.x] = value;
+}
+
+// One warp has a barrier more than the other. Right: each warp has one of its own.
+KERNEL(barrier_in_one_warp) {
+  if (threadIdx.x < 32) {
+    out[threadIdx.x] = in[threadIdx.x];
+    __syncthreads();  // barrier_in_one_warp: at other
+  } else if (kRight) {
+    __syncthreads();
+  }
+  if (!kRight) __syncthreads();  // barrier_in_one_warp: at other
+}

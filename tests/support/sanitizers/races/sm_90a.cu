@@ -502,3 +502,29 @@ KERNEL(flag_of_cta_scope) {
     ANNOUNCE("st.release.cta.global.u32", "", "ld.acquire.gpu.global.u32", "")  // flag_of_cta_scope: at other
   }
 }
+
+KERNEL(lanes_add_without_atomic) {
+  __shared__ uint32_t word;
+  if (threadIdx.x == 0) word = 0;
+  __syncwarp();
+  if (kRight) {
+    atomicAdd(&word, in[threadIdx.x]);
+  } else {
+    word += in[threadIdx.x];  // lanes_add_without_atomic: at other
+  }
+  __syncwarp();
+  out[threadIdx.x] = word;
+}
+
+KERNEL(warps_add_without_atomic) {
+  __shared__ uint32_t words[32];
+  if (threadIdx.x < 32) words[threadIdx.x] = 0;
+  __syncthreads();
+  if (kRight) {
+    atomicAdd(&words[threadIdx.x % 32], in[threadIdx.x] + 1);
+  } else {
+    words[threadIdx.x % 32] += in[threadIdx.x] + 1;  // warps_add_without_atomic: at other
+  }
+  __syncthreads();
+  out[threadIdx.x] = words[threadIdx.x % 32];
+}

@@ -1,0 +1,49 @@
+"""Places in source files for people: the author's own lines before those of the libraries that he calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
+
+Line = tuple[str, int]
+LIBRARIES = re.compile(
+    r"(^|/)(cu(da)?[^/]*/(bin/\.\./)?(targets|include)/|(cute|cutlass|triton|nvidia_cutlass_dsl|numba|numba_cuda)/)"
+)
+
+
+def places_of(chain: Sequence[Line]) -> list[str]:
+    """Of an instruction, in words: "own.cu:8" and "in cuda_pipeline_helpers.h:190", where a library's function was
+    inlined at line 8; "own.cu:3" and "called from own.cu:20", where a function of the author's was.
+
+    Args:
+        chain: the instruction's file and line, then those at which the function around it was inlined.
+    """
+    if not chain:
+        return []
+    at = _own(chain)
+    own = f"{chain[at][0]}:{chain[at][1]}"
+    if at > 0:
+        return [own, f"in {_short(chain[0][0])}:{chain[0][1]}"]
+    return [own] + [f"called from {file}:{line}" for file, line in chain[1:][-1:]]
+
+
+def own_place(chain: Sequence[Line]) -> Line | None:
+    """The innermost file and line of the author's; None where nothing is known."""
+    return chain[_own(chain)] if chain else None
+
+
+def is_library(path: str) -> bool:
+    """Whether a file belongs to the toolkit or a library that kernels call, rather than to the kernel's author."""
+    return LIBRARIES.search(path) is not None
+
+
+def _own(chain: Sequence[Line]) -> int:
+    """Index of the innermost place outside of libraries; 0 where the kernel itself is a library's."""
+    return next((at for at, (file, _) in enumerate(chain) if not is_library(file)), 0)
+
+
+def _short(file: str) -> str:
+    """Without the path of the library's headers; an instruction's chain has it."""
+    _, include, inside = file.rpartition("/include/")
+    return inside if include else PurePath(file).name
