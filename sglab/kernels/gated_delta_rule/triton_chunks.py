@@ -99,7 +99,7 @@ def run(a: DeltaArguments) -> tuple[LaunchRecord, ...]:
     reads, queries, keys = (system.new_empty(chunks, heads, size, K, dtype=dtype) for _ in range(3))
     values = system.new_empty(chunks, heads, size, V, dtype=dtype)
     decay = system.new_empty(chunks, heads, K)
-    sizes = a.scale, batch, heads, heads // a.k.shape[1]
+    sizes = a.scale, batch, heads, a.group
     qk = *a.q.stride()[:2], *a.k.stride()[:2]
     gates = *a.g.stride()[:2], a.beta.stride(0)
     scoring = a.q, a.k, a.g, a.beta, a.cu_seqlens, system, attention, *sizes, *qk, *gates
