@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -33,6 +34,7 @@ class AttentionBackend(ABC):
     _kind: str | None = None
     _page_size: int | None = None
     _kv_dtype: torch.dtype | None = None
+    _deterministic: bool = False
     _runner: ModelRunner | None = None
     _served: frozenset[tuple[object, ...]] = frozenset()
     """What `_refuse_call` was asked and found served."""
@@ -42,7 +44,8 @@ class AttentionBackend(ABC):
         self._runner = model_runner
         self._kind, self._page_size = model_runner.model_config.kind, model_runner.page_size
         self._kv_dtype = None if model_runner.kv_cache_dtype == model_runner.dtype else model_runner.kv_cache_dtype
-        self.refuse_unserved(Demand(kind=self._kind, page_size=self._page_size, kv_dtype=self._kv_dtype))
+        self._deterministic = model_runner.enable_deterministic_inference
+        self.refuse_unserved(self._made_for(Demand()))
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
         """Make what every layer of this pass shares: indices, split plans, scratch. Overrides call this first.
@@ -197,10 +200,20 @@ class AttentionBackend(ABC):
         """
         raise UnsupportedError("verify_mask", "a backend that verifies trees", self.name, "Use triton.")
 
-    def refuse_unserved(self, demand: Demand) -> None:
+    def refuse_unserved(self, demand: Demand, argument: str = "") -> None:
         """Raises UnsupportedError where this backend does not serve a demand; others are named that serve it, for this
-        kind of attention and page size."""
+        kind of attention and page size. argument: the caller's name for what is refused, if not the rule's."""
         if unserved(self.capabilities, demand) is not None:
-            whole = replace(demand, kind=self._kind, page_size=self._page_size, kv_dtype=self._kv_dtype)
             name = self.name or type(self).__name__
-            refuse_unserved(name, self.capabilities, whole, lambda: capabilities_by_name(self._kind))
+            others = partial(capabilities_by_name, self._kind)
+            refuse_unserved(name, self.capabilities, self._made_for(demand), others, argument)
+
+    def _made_for(self, demand: Demand) -> Demand:
+        """A demand, with what the backend was made for."""
+        return replace(
+            demand,
+            kind=self._kind,
+            page_size=self._page_size,
+            kv_dtype=self._kv_dtype,
+            deterministic=self._deterministic,
+        )

@@ -44,7 +44,8 @@ class Capabilities:
     graph_modes: tuple[ForwardMode, ...] = ()
     """Modes that a CUDA graph may capture."""
     deterministic: bool = False
-    """Promises a row the same bits in every batch (SGLang's --enable-deterministic-inference takes it)."""
+    """Promises a row the same bits in every batch: `enable_deterministic_inference` takes no other. SGLang's list, and
+    torch_native, which attends request by request."""
     page_sizes: tuple[int, ...] = ()
     """Empty: any."""
     dtypes: tuple[str, ...] = FLOATS
@@ -80,6 +81,8 @@ class Demand:
     dtype: torch.dtype | None = None
     kv_dtype: torch.dtype | None = None
     """Of the KV pool, where it is not that of the queries."""
+    deterministic: bool = False
+    """A row's bits may not depend on its batch."""
     layer: RadixAttention | None = None
     encoder_lens: torch.Tensor | None = None
     sinks: torch.Tensor | None = None
@@ -163,6 +166,13 @@ RULES: tuple[Rule, ...] = (
         lambda c: _listed(("the queries' own dtype", *c.kv_dtypes)),
         lambda d: "" if d.kv_dtype is None else _name(d.kv_dtype),
     ),
+    Rule(
+        "enable_deterministic_inference",
+        lambda c, d: not d.deterministic or c.deterministic,
+        lambda c: "False",
+        lambda d: str(d.deterministic),
+        lambda c: "It does not promise a row the same bits in every batch.",
+    ),
     _layer_rule(
         "attn_type",
         "AttentionType.DECODER",
@@ -237,13 +247,18 @@ def unserved(capabilities: Capabilities, demand: Demand) -> Rule | None:
 
 
 def refuse_unserved(
-    name: str, capabilities: Capabilities, demand: Demand, others: Callable[[], Mapping[str, Capabilities]]
+    name: str,
+    capabilities: Capabilities,
+    demand: Demand,
+    others: Callable[[], Mapping[str, Capabilities]],
+    argument: str = "",
 ) -> None:
     """Refuse a demand that a backend does not serve.
 
     Args:
         name: the backend's, for the message.
         others: the registered backends' capabilities; requested only when there is something to refuse.
+        argument: what the caller's argument is called, where it is not the rule's.
 
     Raises:
         UnsupportedError: names the argument, what the backend expects, what it got, and who serves the demand.
@@ -252,11 +267,13 @@ def refuse_unserved(
     if rule is None:
         return
     remedy = f"{rule.hint(capabilities)} {_remedy(name, rule, demand, others())}".lstrip()
-    raise UnsupportedError(rule.argument, f"{rule.expected(capabilities)} for {name}", rule.got(demand), remedy)
+    raise UnsupportedError(
+        argument or rule.argument, f"{rule.expected(capabilities)} for {name}", rule.got(demand), remedy
+    )
 
 
 def _remedy(name: str, rule: Rule, demand: Demand, others: Mapping[str, Capabilities]) -> str:
-    made_for = Demand(kind=demand.kind, page_size=demand.page_size)
+    made_for = Demand(kind=demand.kind, page_size=demand.page_size, deterministic=demand.deterministic)
 
     def ways(own: Capabilities) -> Iterator[Capabilities]:
         """A backend's own kernels, and its fallback's where it leaves the mode, the drafts or the graph to that."""

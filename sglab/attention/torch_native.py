@@ -27,6 +27,7 @@ class TorchNativeAttnBackend(PerRequestBackend):
     capabilities = Capabilities(
         modes=(*MODES, ForwardMode.TARGET_VERIFY),
         drafts="tree",
+        deterministic=True,
         kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
         sliding_window=True,
         sinks=True,

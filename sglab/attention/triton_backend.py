@@ -31,6 +31,7 @@ class TritonAttnBackend(AttentionBackend):
         modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY),
         drafts="tree",
         graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
+        deterministic=True,
         sliding_window=True,
         kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
         logit_cap=True,

@@ -57,7 +57,8 @@ class EngineConfig:
     disable_overlap_schedule: bool | None = None
     """None: overlap on a GPU, one rank. On a CPU steps then run in a thread of their own."""
     cuda_graph: bool | None = None
-    """Replay captured decode passes; None: on a GPU, one rank. On a CPU the recorded operations are replayed."""
+    """Replay captured decode passes; None: on a GPU, one rank, with a backend that has graphs. On a CPU the recorded
+    operations are replayed."""
     cuda_graph_max_bs: int | None = None
     """The largest captured batch; None: max_running_requests."""
     cuda_graph_bs: tuple[int, ...] | None = None
@@ -74,7 +75,8 @@ class EngineConfig:
     """The host's slots, as a multiple of the KV pool's."""
     hicache_write_policy: str = "write_through"
     enable_deterministic_inference: bool = False
-    """A request's tokens do not depend on what else is in the batch, bit for bit."""
+    """A request's tokens do not depend on what else is in the batch, bit for bit; backends that do not promise it are
+    refused."""
     cpu_threads: int | None = None
     """Threads of a pass on a CPU; None: one for models of less than 16 M parameters, for which starting the others
     takes longer than the work, else PyTorch's."""

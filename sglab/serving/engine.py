@@ -18,7 +18,7 @@ from sglab.models import CausalLM, Tokenizer
 from sglab.serving.batch_invariant import DEFAULT_SEED, batch_invariant
 from sglab.serving.execution import Execution, InlineExecution, Pending, ThreadExecution, torch_threads
 from sglab.serving.given import LogprobOptions, Prompt, Sampling, config, is_one, token_ids, tokenizer_of
-from sglab.serving.graph_runner import CudaGraphRunner
+from sglab.serving.graph_runner import CudaGraphRunner, captures_decodes
 from sglab.serving.hooks import register_forward_hooks
 from sglab.serving.output import Delta, Handle, Output
 from sglab.serving.piecewise_runner import PiecewiseGraphRunner
@@ -105,7 +105,7 @@ class Engine:
         self.runner, self.tree_cache = pools.runner, pools.tree_cache
         backend = create_attention_backend(self.config.backend(self.device.type), self.runner)
         self.worker = ModelWorker(self.model, self.runner, backend, self.config.random_seed)
-        if self.config.graphs(self.device.type) and self.ranks is None:
+        if captures_decodes(self.config, backend, self.device.type) and self.ranks is None:
             with torch_threads(threads), batch_invariant(self.config.enable_deterministic_inference):
                 self.worker.graph_runner = CudaGraphRunner(
                     self.model, self.runner, backend, self.config.capture_sizes()

@@ -15,16 +15,36 @@ from typing import Any, Protocol
 import torch
 
 from sglab.attention import AttentionBackend
+from sglab.attention.capabilities import Demand
 from sglab.engine import AttnBackend, ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
 from sglab.engine.graphs import GraphInputBuffers, RecordedGraph
 from sglab.layers.moe.experts import FusedMoE
 from sglab.layers.moe.topk import Routing
 from sglab.models import CausalLM
 from sglab.planning import capture_order, limit_to_pool, replay_batch_size
+from sglab.serving.config import EngineConfig
 from sglab.serving.model_output import ModelOutput
 
 WARM_UPS = 2
 """Runs before each capture: what compiles or tunes itself at the first call must have done so."""
+
+
+def captures_decodes(config: EngineConfig, backend: AttentionBackend, device_type: str) -> bool:
+    """Whether an engine captures its decode passes: by default on a GPU, with a backend that has graphs of them.
+
+    On a CPU the operations are recorded, which asks nothing of a backend that was not named.
+
+    Raises:
+        UnsupportedError: graphs were asked for with a backend that has none; it names those that do.
+    """
+    if not config.graphs(device_type):
+        return False
+    unnamed = config.attention_backend == "auto" and device_type == "cpu"
+    if unnamed or ForwardMode.DECODE in backend.capabilities.graph_modes:
+        return True
+    if config.cuda_graph:
+        backend.refuse_unserved(Demand(mode=ForwardMode.DECODE, graph=True), "cuda_graph")
+    return False
 
 
 @dataclass(frozen=True)

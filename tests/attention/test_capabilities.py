@@ -140,7 +140,7 @@ def test_the_remedy_names_who_serves_the_whole_call() -> None:
     batch = decode_batch([9], dtype="float32", **SMALL)
     batch.layer.sliding_window_size, batch.layer.logit_cap = 4, 2.0
     with pytest.raises(
-        UnsupportedError, match=r"logit_cap: expected 0 for torch_native, got 2\.0\. Use flex_attention or triton\.$"
+        UnsupportedError, match=r"logit_cap: expected 0 for torch_native, got 2\.0\. Use triton or flex_attention\.$"
     ):
         sglab.attend(batch, "torch_native")
     batch.layer.sliding_window_size = 0
@@ -160,6 +160,7 @@ def test_every_refusal_can_be_worded() -> None:
         "batch": Demand(kind="mha"),
         "page_size": Demand(page_size=16),
         "kv_cache_dtype": Demand(kv_dtype=torch.float8_e5m2),
+        "enable_deterministic_inference": Demand(deterministic=True),
         "layer.attn_type": Demand(layer=replace(layer, attn_type=None)),
         "layer.is_cross_attention": Demand(layer=replace(layer, is_cross_attention=True)),
         "forward_batch.forward_mode": Demand(mode=ForwardMode.DLLM_EXTEND),

@@ -16,6 +16,7 @@ from sglab.kernels import (
     decode_attention_fwd,
     extend_attention_fwd,
     fused_experts,
+    gated_delta_rule,
     get_num_kv_splits,
     merge_state,
     merge_state_in_place,
@@ -136,6 +137,21 @@ def test_compiles(
     with captured_launches(capability) as launches:
         call(dtype)
     assert launches
+    for kernel, specialization in launches:
+        program = compiled(kernel, specialization, capability)
+        assert program.metadata.shared <= SHARED_MEMORY[capability], kernel.__name__
+
+
+@pytest.mark.parametrize(("dtype", "capability"), [(torch.float16, 80), (torch.bfloat16, 90), (torch.bfloat16, 100)])
+@pytest.mark.parametrize("gates", [(70, 2), (70, 2, 128)])
+def test_chunks_of_the_delta_rule_compile(gates: tuple[int, ...], dtype: torch.dtype, capability: int) -> None:
+    """Gated DeltaNet and KDA with 128 dims, as Qwen3-Next and Kimi Linear have them."""
+    q, v = torch.zeros(70, 1, 128, dtype=dtype), torch.zeros(70, 2, 128, dtype=dtype)
+    rows, cu, states = torch.tensor([1]), torch.tensor([0, 70]), torch.zeros(2, 2, 128, 128)
+    given = q, q, v, torch.zeros(gates), torch.zeros(70, 2), states, rows, cu
+    with captured_launches(capability) as launches:
+        gated_delta_rule(*given, implementation="triton_chunks")
+    assert len(launches) == 3
     for kernel, specialization in launches:
         program = compiled(kernel, specialization, capability)
         assert program.metadata.shared <= SHARED_MEMORY[capability], kernel.__name__

@@ -4,9 +4,11 @@ import pytest
 import torch
 
 from sglab.kernels import ContractError, fused_gdn_gating, gated_delta_rule, update_state_after_verify
+from sglab.kernels.registry import record_choices
 from tests.support.kernels.compare import assert_close
 
-IMPLEMENTATIONS = ["reference", "torch", "triton"]
+STEPWISE = ["reference", "torch", "triton"]
+IMPLEMENTATIONS = [*STEPWISE, "triton_chunks"]
 
 
 def naive(q, k, v, g, beta, state):
@@ -33,7 +35,7 @@ def problem(lens, device, generator, key_heads=2, heads=4, K=16, V=24, per_dim=F
     return q, k, v, g, beta, states, rows, cu
 
 
-def check(given, before, o, after, steps=None, request_state=None):
+def check(given, before, o, after, steps=None, request_state=None, tolerance=1e-5):
     q, k, v, g, beta, _, rows, cu = (x.double().cpu() for x in given)
     group = v.shape[1] // k.shape[1]
     for request, slot in enumerate(rows.long().tolist()):
@@ -42,10 +44,10 @@ def check(given, before, o, after, steps=None, request_state=None):
             start = before[slot, head].double().cpu() if request_state is None else request_state
             own = (q[now, head // group], k[now, head // group], v[now, head], g[now, head], beta[now, head])
             wanted, made = naive(*own, start)
-            assert_close(o[now, head], wanted, 1e-5)
-            assert_close(after[slot, head], made[-1], 1e-5)
+            assert_close(o[now, head], wanted, tolerance)
+            assert_close(after[slot, head], made[-1], tolerance)
             if steps is not None:
-                assert_close(steps[request, : len(made), head], made, 1e-5)
+                assert_close(steps[request, : len(made), head], made, tolerance)
 
 
 @pytest.mark.parametrize("per_dim", [False, True])
@@ -58,6 +60,95 @@ def test_ragged_batches(per_dim, implementation, device, generator) -> None:
     check(given, before, o, given[5])
     untouched = [slot for slot in range(len(before)) if slot not in given[6].tolist()]
     assert_close(given[5][untouched], before[untouched], 0)
+
+
+def alike(given, generator):
+    """Every key the same, steps of 1, hardly any decay: powers of the chunk's system would grow without bound."""
+    q, k, v, g, beta, *rest = given
+    return [q, k[:1].expand_as(k), v, g * 1e-3, torch.ones_like(beta), *rest]
+
+
+def resetting(given, generator):
+    """Some gates forget all (−inf), some nearly all, some nothing."""
+    q, k, v, g, beta, *rest = given
+    drawn = torch.rand(g.shape, generator=generator).to(g.device)
+    g = torch.where(drawn < 0.1, -torch.inf, torch.where(drawn < 0.2, -300.0, torch.where(drawn < 0.4, 0.0, g)))
+    return [q, k, v, g, beta, *rest]
+
+
+@pytest.mark.parametrize("change", [alike, resetting])
+@pytest.mark.parametrize("per_dim", [False, True])
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_gates_and_keys_at_their_limits(implementation, per_dim, change, device, generator) -> None:
+    given = change(problem([70, 33], device, generator, per_dim=per_dim), generator)
+    before = given[5].clone()
+    o = gated_delta_rule(*given, implementation=implementation)
+    check(given, before, o, given[5], tolerance=2e-5)
+
+
+@pytest.mark.parametrize("per_dim", [False, True])
+def test_chunk_edges(per_dim, device, generator) -> None:
+    """Requests that end before, at and after a chunk's end, an empty one, a padded one, and strided rows."""
+    lens = [*torch.randperm(3, generator=generator).add(31).tolist(), 0, 97, 5]
+    q, k, v, g, beta, states, rows, cu = problem(lens, device, generator, per_dim=per_dim, K=20, V=40)
+    q, k = torch.cat([q, k], -1).split(20, -1)
+    v = torch.cat([v, torch.full_like(v, torch.nan)], -1)[..., :40]
+    before, padded = states.clone(), rows.clone()
+    padded[5] = -1
+    o = gated_delta_rule(q, k, v, g, beta, states, padded, cu, implementation="triton_chunks")
+    assert not o[-5:].any()
+    assert_close(states[rows[3]], before[rows[3]], 0)
+    assert_close(states[rows[5]], before[rows[5]], 0)
+    kept = [0, 1, 2, 4]
+    for request in kept:
+        now = slice(*cu[request : request + 2].tolist())
+        own = (
+            q[now],
+            k[now],
+            v[now],
+            g[now],
+            beta[now],
+            None,
+            rows[request : request + 1],
+            cu.new_tensor([0, lens[request]]),
+        )
+        check([x if x is not None else before for x in own], before, o[now], states)
+    again = gated_delta_rule(
+        *(q, k, v, g, beta, before.clone(), padded, cu), disable_state_update=True, implementation="triton_chunks"
+    )
+    assert torch.equal(again, o)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 4e-2), (torch.float16, 5e-3)])
+@pytest.mark.parametrize("per_dim", [False, True])
+def test_chunks_of_half_precision(per_dim, dtype, tolerance, device, generator) -> None:
+    """Against float64 on the same rounded inputs; a state beyond float16's range stays finite."""
+    given = problem([3, 130], device, generator, per_dim=per_dim, dtype=dtype)
+    given[5][given[6][0]] *= 1e6
+    before = given[5].clone()
+    o = gated_delta_rule(*given, implementation="triton_chunks")
+    assert given[5].isfinite().all()
+    wanted = gated_delta_rule(*given[:5], before, *given[6:], implementation="reference")
+    assert_close(o[3:], wanted[3:], tolerance)
+    assert_close(given[5][given[6][1]], before[given[6][1]], tolerance)
+    assert_close(given[5][given[6][0]] / 1e6, before[given[6][0]] / 1e6, tolerance)
+
+
+def test_what_chunks_refuse(device, generator) -> None:
+    """Decoding and the states of drafts go token by token, also where "auto" chooses; the reason is recorded."""
+    decoding = problem([1, 1], device, generator)
+    with pytest.raises(ValueError, match="there are no chunks"):
+        gated_delta_rule(*decoding, implementation="triton_chunks")
+    with pytest.raises(ValueError, match="chunks make one state each"):
+        steps = torch.zeros(2, 3, 4, 16, 24, device=device)
+        given = problem([3, 2], device, generator)
+        gated_delta_rule(*given, intermediate_states_buffer=steps, implementation="triton_chunks")
+    with record_choices() as choices:
+        gated_delta_rule(*decoding)
+        gated_delta_rule(*given)
+    taken = ["triton", "triton_chunks"] if device.type == "cuda" else ["torch", "torch"]
+    assert [choice.implementation for choice in choices] == taken
+    assert "there are no chunks" in choices[0].passed_over["triton_chunks"]
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
@@ -74,7 +165,7 @@ def test_by_hand(implementation, device) -> None:
     assert_close(state.flatten(), torch.tensor([1.3125]), 1e-6)
 
 
-@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("implementation", STEPWISE)
 def test_verification_of_a_tree(implementation, device, generator) -> None:
     """Drafts 0 → 1 → 3 and 0 → 2 → 4: the state stays; afterwards the accepted draft's becomes it. Padding gives 0."""
     given = problem([5, 5, 2], device, generator)

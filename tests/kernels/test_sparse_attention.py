@@ -253,6 +253,61 @@ class TestSparseMla:
             assert_close(lse[token // 2, :, token % 2], wanted[2], 2e-3)
         assert not o[1, 0].any() and (lse[1, :, 0] == math.inf).all()
 
+    @pytest.mark.parametrize("records", [True, False])
+    @pytest.mark.parametrize("implementation", SPARSE)
+    def test_a_second_cache_joins_the_softmax(self, implementation, records, device, generator) -> None:
+        """As one cache that holds both: pages of 64 and of 2, their own lengths, a query with keys in only one."""
+
+        def drawn(pages: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+            k = torch.randn(pages, size, 1, 576, generator=generator).bfloat16().to(device)
+            if not records:
+                return k, k.flatten(0, 2)
+            cache = quantize_k_cache(k, implementation="reference")
+            return cache, dequantize_k_cache(cache, implementation="reference").flatten(0, 2)
+
+        (cache, keys), (extra, more) = drawn(3, 64), drawn(50, 2)
+        q = torch.randn(2, 2, 16, 576, generator=generator).bfloat16().to(device)
+        indices = torch.stack([torch.randperm(192, generator=generator)[:80] for _ in range(4)]).int()
+        others = torch.stack([torch.randperm(100, generator=generator)[:40] for _ in range(4)]).int()
+        indices[1], others[2], indices[3], others[3, ::3] = -1, 100, -1, -1
+        indices[0, 5:9] = -1
+        lens = torch.tensor([60, 80], dtype=torch.int32), torch.tensor([40, 7], dtype=torch.int32)
+        sink = torch.randn(16, generator=generator).to(device)
+        o, lse = flash_mla_with_kvcache(
+            *(q, cache, None, None, 512, None, None, 192**-0.5),
+            is_fp8_kvcache=records,
+            indices=indices.view(2, 2, 80).to(device),
+            attn_sink=sink,
+            extra_k_cache=extra,
+            extra_indices_in_kvcache=others.view(2, 2, 40).to(device),
+            topk_length=lens[0].to(device),
+            extra_topk_length=lens[1].to(device),
+            implementation=implementation,
+        )
+        both = torch.cat([keys, more])
+        for token in range(4):
+            own, other = indices[token, : lens[0][token // 2]], others[token, : lens[1][token // 2]]
+            chosen = torch.cat([own[own >= 0], other[(other >= 0) & (other < 100)] + 192]).long().to(device)
+            wanted = wanted_sparse(q.flatten(0, 1)[token], both, chosen, 192**-0.5, sink)
+            assert_close(o.flatten(0, 1)[token], wanted[0], ROUNDING[torch.bfloat16])
+            # The wanted keys are records rounded to bfloat16; some queries have few keys to average that over.
+            assert_close(lse[token // 2, :, token % 2], wanted[2], 1.5e-2 if records else 1e-4)
+
+    def test_refusals_of_a_second_cache(self) -> None:
+        q, k, indices = torch.zeros(1, 1, 2, 576).half(), torch.zeros(4, 1, 1, 576).half(), torch.zeros(1, 1, 3).int()
+        given = (q, k, None, None, 512, None)
+        with pytest.raises(ContractError, match="extra_k_cache must be None without the others"):
+            flash_mla_with_kvcache(*given, indices=indices, extra_k_cache=k)
+        with pytest.raises(ContractError, match="extra_topk_length must be None without the others"):
+            flash_mla_with_kvcache(*given, indices=indices, extra_topk_length=torch.ones(1).int())
+        both = {"indices": indices, "extra_indices_in_kvcache": indices}
+        with pytest.raises(ContractError, match=r"extra_k_cache must be torch\.float16; got torch\.bfloat16"):
+            flash_mla_with_kvcache(*given, **both, extra_k_cache=k.bfloat16())
+        with pytest.raises(ContractError, match="extra_k_cache must be finite in every slot"):
+            flash_mla_with_kvcache(*given, **both, extra_k_cache=k / 0)
+        with pytest.raises(ContractError, match="extra_k_cache must be None without indices"):
+            flash_mla_with_kvcache(*given, extra_k_cache=k)
+
     @pytest.mark.parametrize("implementation", ["torch", "triton"])
     def test_dense_decode_over_an_8_bit_cache(self, implementation, device, generator) -> None:
         lens = torch.tensor([70, 5], dtype=torch.int32, device=device)

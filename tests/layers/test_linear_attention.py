@@ -4,13 +4,18 @@ import pytest
 import torch
 from torch.nn import functional
 
+from sglab.engine import ForwardBatch, ForwardMode, LinearStatePool, StateConfig
+from sglab.kernels import gated_delta_rule
 from sglab.kernels.gated_delta_rule.chunks import (
     chunk_gated_delta_rule,
     l2norm,
     recurrent_gated_delta_rule,
 )
+from sglab.kernels.registry import record_choices
+from sglab.layers.linear_attention import GatedDeltaNet, gated_deltanet
 from sglab.layers.linear_attention.causal_conv1d import causal_conv1d_fn, causal_conv1d_update
 from sglab.layers.linear_attention.ssd import chunk_ssd, recurrent_ssd
+from sglab.layers.parallel import TensorParallel
 
 
 def test_three_tokens_by_hand() -> None:
@@ -78,3 +83,45 @@ def test_the_convolution_goes_on_where_it_ended() -> None:
     rest = [causal_conv1d_update(row[None], weight, bias, states, torch.tensor([1])) for row in x[6:]]
     assert torch.allclose(torch.cat((first, second, *rest)), expected)
     assert torch.equal(states[0], torch.zeros(4, 2).double())
+
+
+def passes(layer: GatedDeltaNet, lens: list[int], generator: torch.Generator, device: str) -> list[torch.Tensor]:
+    """Prompts of these lengths, then a decoding step of all, from a pool whose rows hold what others left."""
+    pool = LinearStatePool(StateConfig(1, (2 * 16 + 2 * 24, 3), (4, 8, 12)), 5, torch.float32, device)
+    pool.temporal.fill_(5.0)
+    rows = torch.randperm(5, generator=generator)[: len(lens)].to(device)
+    outputs = []
+    for mode, counts in ((ForwardMode.EXTEND, lens), (ForwardMode.DECODE, [1] * len(lens))):
+        x = torch.randn(sum(counts), 32, generator=generator).to(device)
+        batch = ForwardBatch(mode, len(lens), torch.zeros(len(x), device=device).long(), rows, rows, rows, 0)
+        batch.state_pool, batch.extend_seq_lens = pool, torch.tensor(counts, device=device).int()
+        batch.extend_seq_lens_cpu, batch.extend_prefix_lens_cpu = counts, [0] * len(counts)
+        outputs.append(layer(torch.empty(0), x, batch))
+    return [*outputs, pool.temporal[0, rows]]
+
+
+def in_triton(*given: torch.Tensor, **options: object) -> torch.Tensor:
+    """What "auto" takes on a GPU: chunks for prompts, a token at a time in decode."""
+    decoding = len(given[0]) == len(given[6])
+    return gated_delta_rule(*given, **options, implementation="triton" if decoding else "triton_chunks")
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_gated_deltanet_in_chunks(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prompts in Triton's chunks, then a step each: as PyTorch on the CPU. On a GPU that is what "auto" takes."""
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no NVIDIA GPU")
+    generator = torch.Generator()
+    seed = generator.seed()
+    layer = GatedDeltaNet(32, 2, 4, 8, 12, 4, 1e-6, 0, TensorParallel())
+    for parameter in layer.parameters():
+        parameter.data = torch.randn(parameter.shape, generator=generator) * 0.3
+    lens = [40, 1, 33]
+    wanted = passes(layer, lens, generator.manual_seed(seed), "cpu")
+    if device == "cpu":
+        monkeypatch.setattr(gated_deltanet, "gated_delta_rule", in_triton)
+    with record_choices() as choices:
+        outputs = passes(layer.to(device), lens, generator.manual_seed(seed), device)
+    assert [choice.implementation for choice in choices] == ["triton_chunks", "triton"]
+    for output, expected in zip(outputs, wanted, strict=True):
+        torch.testing.assert_close(output.cpu(), expected, atol=2e-5, rtol=2e-5)

@@ -47,6 +47,7 @@ class AscendAttnBackend(AttentionBackend):
 
     name = "ascend"
     capabilities = Capabilities(
+        deterministic=True,
         modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
         drafts="chain",
         graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),

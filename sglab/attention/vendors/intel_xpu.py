@@ -16,6 +16,7 @@ class XPUAttentionBackend(PageTableBackend):
     name = "intel_xpu"
     capabilities = Capabilities(
         kinds=("mha",),
+        deterministic=True,
         modes=(*CAUSAL_MODES, ForwardMode.DRAFT_EXTEND),
         dtypes=("float16", "bfloat16"),
         sliding_window=True,

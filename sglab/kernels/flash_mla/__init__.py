@@ -16,13 +16,14 @@ from sglab.gpu.architecture import H100_SMS
 from sglab.kernels import devices
 from sglab.kernels.flash_mla import sm90, sm100
 from sglab.kernels.flash_mla.contract import PAGE_SIZE, check, check_metadata_arguments, new_outputs
-from sglab.kernels.flash_mla.forms import check_cache_form, check_dense_form
+from sglab.kernels.flash_mla.forms import check_cache_form, check_dense_form, extra_keys
 from sglab.kernels.flash_mla.fp8 import dense_fp8
 from sglab.kernels.flash_mla.schedule import FlashMLASchedMeta
 from sglab.kernels.mla import device_plan
 from sglab.kernels.recipe import cooked, known, remember, serves, shaped
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator
 from sglab.kernels.sparse_mla import sparse_decode
+from sglab.kernels.sparse_mla.contract import Keys
 from sglab.kernels.streams import stream
 from sglab.planning import flash_mla as planner
 
@@ -100,7 +101,10 @@ def flash_mla_with_kvcache(
     is_fp8_kvcache: bool = False,
     indices: torch.Tensor | None = None,
     attn_sink: torch.Tensor | None = None,
+    extra_k_cache: torch.Tensor | None = None,
+    extra_indices_in_kvcache: torch.Tensor | None = None,
     topk_length: torch.Tensor | None = None,
+    extra_topk_length: torch.Tensor | None = None,
     descale_q: torch.Tensor | None = None,
     descale_k: torch.Tensor | None = None,
     *,
@@ -131,7 +135,9 @@ def flash_mla_with_kvcache(
         is_fp8_kvcache: the cache is 8-bit.
         indices: (batch, query tokens, topk) int32: page · page_size + row; negative ones count for nothing.
         attn_sink: (heads,) float32, with indices: O is multiplied by 1 / (1 + exp(sink − LSE)); the LSE is not changed.
-        topk_length: (batch,) int32, with indices: only so many of a request's indices count.
+        extra_k_cache: with indices, a second cache (pages, page_size, 1, as k_cache), pages of a size of its own:
+            its keys that extra_indices_in_kvcache (batch, query tokens, topk) name join the same softmax.
+        topk_length, extra_topk_length: (batch,) int32, with indices: only so many of a request's indices count.
         descale_q, descale_k: (1,) float32, without indices: what 8-bit values are multiplied by; q is e4m3 then, and O
             bfloat16, or q is not 8-bit.
         implementation: "auto", "sglab" (our kernel for Hopper, which follows the metadata), "sglab_sm100" (ours for
@@ -140,9 +146,17 @@ def flash_mla_with_kvcache(
     """
     if indices is not None:
         check_cache_form(k_cache, is_fp8_kvcache, descale_q, descale_k)
-        sparse = (indices, head_dim_v, softmax_scale, attn_sink, topk_length, implementation, check_values)
-        return sparse_decode(q, k_cache, *sparse)
-    check_dense_form(k_cache, is_fp8_kvcache, attn_sink, topk_length)
+        extra = extra_keys(k_cache, extra_k_cache, extra_indices_in_kvcache, extra_topk_length)
+        keys, options = Keys(k_cache, indices, topk_length), (softmax_scale, attn_sink, implementation, check_values)
+        return sparse_decode(q, keys, extra, head_dim_v, *options)
+    sparse_only = {
+        "attn_sink": attn_sink,
+        "extra_k_cache": extra_k_cache,
+        "extra_indices_in_kvcache": extra_indices_in_kvcache,
+        "topk_length": topk_length,
+        "extra_topk_length": extra_topk_length,
+    }
+    check_dense_form(k_cache, is_fp8_kvcache, sparse_only)
     if is_fp8_kvcache:
         scales = (descale_q, descale_k, implementation, check_values)
         return dense_fp8(q, k_cache, block_table, cache_seqlens, head_dim_v, softmax_scale, causal, *scales)

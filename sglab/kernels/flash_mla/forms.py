@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from sglab.kernels.contract import FLOATS, Contract
+from sglab.kernels.sparse_mla.contract import Keys
 
 
 def check_cache_form(
@@ -19,14 +22,28 @@ def check_cache_form(
         contract.require(scale is None, name, "None with indices", "a tensor", "Records hold their own scales.")
 
 
-def check_dense_form(
-    k_cache: torch.Tensor, is_fp8: bool, attn_sink: torch.Tensor | None, topk_length: torch.Tensor | None
-) -> None:
+def extra_keys(
+    k_cache: torch.Tensor, extra: torch.Tensor | None, indices: torch.Tensor | None, lengths: torch.Tensor | None
+) -> Keys | None:
+    """The second cache of the sparse form: all of its arguments or none, rows as the first cache has them."""
+    contract = Contract("flash_mla_with_kvcache")
+    if extra is None or indices is None:
+        given = {"extra_k_cache": extra, "extra_indices_in_kvcache": indices, "extra_topk_length": lengths}
+        remedy = "Pass extra_k_cache with extra_indices_in_kvcache, or neither."
+        for name, value in given.items():
+            contract.require(value is None, name, "None without the others", "a tensor", remedy)
+        return None
+    remedy = "Store both alike: records in both, or neither."
+    contract.require(extra.dtype == k_cache.dtype, "extra_k_cache", f"{k_cache.dtype}", extra.dtype, remedy)
+    return Keys(extra, indices, lengths)
+
+
+def check_dense_form(k_cache: torch.Tensor, is_fp8: bool, sparse_only: Mapping[str, torch.Tensor | None]) -> None:
     eight_bit = isinstance(k_cache, torch.Tensor) and k_cache.dtype == torch.float8_e4m3fn
-    if attn_sink is None and topk_length is None and is_fp8 == eight_bit:
+    if is_fp8 == eight_bit and all(given is None for given in sparse_only.values()):
         return  # most calls: what could be said of a bad one is not written
     contract = Contract("flash_mla_with_kvcache")
-    for name, given in (("attn_sink", attn_sink), ("topk_length", topk_length)):
+    for name, given in sparse_only.items():
         contract.require(given is None, name, "None without indices", "a tensor", "FlashMLA has it in the sparse form.")
     remedy = "It says how the cache's bytes are read."
     contract.require(is_fp8 == eight_bit, "is_fp8_kvcache", str(eight_bit), is_fp8, remedy)

@@ -15,8 +15,21 @@ from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, ne
 
 __all__ = ["fused_gdn_gating", "gated_delta_rule", "operator", "update_state_after_verify"]
 
+
+def _refuses_chunks(a: DeltaArguments) -> str | None:
+    """Calls that ask for each token's own state, or that have no chunks."""
+    if a.steps is not None:
+        return "the states after each token are asked for, and chunks make one state each"
+    if len(a.v) <= len(a.slots):
+        return "no more tokens than requests: there are no chunks"
+    if a.k.shape[2] > 256:
+        return f"it takes up to 256 key dims, got {a.k.shape[2]}"
+    return needs_triton(a)
+
+
 operator = Operator(
     "gated_delta_rule",
+    Implementation("triton_chunks", "sglab.kernels.gated_delta_rule.triton_chunks:run", GPU, _refuses_chunks),
     Implementation("triton", "sglab.kernels.gated_delta_rule.triton:run", GPU, needs_triton),
     Implementation("torch", "sglab.kernels.gated_delta_rule.reference:run_float32", EVERYWHERE),
     Implementation("reference", "sglab.kernels.gated_delta_rule.reference:run", EVERYWHERE),

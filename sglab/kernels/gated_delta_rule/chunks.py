@@ -56,10 +56,10 @@ def _chunk(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: torch.Tensor, beta: torch.Tensor, state: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """[heads, tokens, dim] each."""
-    decay = g.cumsum(-1)
-    since_start, to_end = decay.exp()[..., None], (decay[..., -1:] - decay).exp()[..., None]
-    upper = torch.ones(len(g[0]), len(g[0]), dtype=torch.bool, device=g.device).triu(1)
-    between = (decay[..., :, None] - decay[..., None, :]).masked_fill(upper, float("-inf")).exp()
+    later = torch.ones(len(g[0]), len(g[0]), dtype=torch.bool, device=g.device).tril(-1)
+    # Sums of the gates between two tokens, not differences of sums: a gate may be −inf.
+    between = torch.where(later, g[..., :, None], 0.0).cumsum(-2).exp().tril()
+    since_start, to_end = g.cumsum(-1).exp()[..., None], between[..., -1, :, None]
     keys = k * beta[..., None]
     system = keys @ k.transpose(-1, -2) * between  # its diagonal is taken as 1
     right_side = torch.cat((v * beta[..., None], keys * since_start), -1)

@@ -49,6 +49,11 @@ class DeltaArguments:
         return self.q.device
 
     @property
+    def group(self) -> int:
+        """Heads of a key head."""
+        return self.v.shape[1] // self.k.shape[1]
+
+    @property
     def per_dim(self) -> bool:
         """Whether each key dim decays on its own, as in KDA."""
         return self.g.ndim == 3

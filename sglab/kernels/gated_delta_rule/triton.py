@@ -108,7 +108,7 @@ def run(a: DeltaArguments) -> tuple[LaunchRecord, ...]:
     block = min(triton.next_power_of_2(V), 32)
     record = gated_delta_rule_kernel[(triton.cdiv(V, block), batch * heads)](
         *(a.q, a.k, a.v, a.g, a.beta, a.states, a.slots, a.cu_seqlens, a.initial, a.steps, a.parents, a.out),
-        *(a.scale, heads, heads // a.k.shape[1], 0 if a.steps is None else a.steps.shape[1]),
+        *(a.scale, heads, a.group, 0 if a.steps is None else a.steps.shape[1]),
         *(*a.q.stride()[:2], *a.k.stride()[:2], *a.v.stride()[:2], *a.g.stride()[:2], a.beta.stride(0)),
         *(*a.out.stride()[:2], a.states.stride(0), 0 if a.parents is None else a.parents.stride(0)),
         K=K,

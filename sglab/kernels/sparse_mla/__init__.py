@@ -7,7 +7,7 @@ import torch
 from sglab.kernels.contract import Contract
 from sglab.kernels.fp8 import e4m3_triton_refuses
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
-from sglab.kernels.sparse_mla.contract import SparseArguments, check
+from sglab.kernels.sparse_mla.contract import Keys, SparseArguments, check
 
 __all__ = ["flash_mla_sparse_fwd", "operator", "sparse_decode"]
 
@@ -58,8 +58,8 @@ def flash_mla_sparse_fwd(
     contract = Contract(name)
     contract.tensor("kv", kv, "keys 1 576")
     contract.tensor("indices", indices, "queries 1 topk")
-    rows, named = kv.squeeze(1), indices.squeeze(1)
-    a = check(name, q, rows, named, sm_scale, d_v, attn_sink, topk_length, True, check_values)
+    keys = Keys(kv.squeeze(1), indices.squeeze(1), topk_length)
+    a = check(name, q, keys, None, sm_scale, d_v, attn_sink, True, check_values)
     operator(a, implementation)
     assert a.top is not None
     return a.out, a.top, a.lse
@@ -67,28 +67,35 @@ def flash_mla_sparse_fwd(
 
 def sparse_decode(
     q: torch.Tensor,
-    k_cache: torch.Tensor,
-    indices: torch.Tensor,
+    keys: Keys,
+    extra: Keys | None,
     head_dim_v: int,
     softmax_scale: float | None,
     attn_sink: torch.Tensor | None,
-    topk_length: torch.Tensor | None,
     implementation: str,
     check_values: bool | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """flash_mla_with_kvcache where `indices` are given: see there."""
+    """flash_mla_with_kvcache where `indices` are given: see there. keys, extra: its caches, indices and lengths."""
     name = "flash_mla_with_kvcache"
     contract = Contract(name)
     contract.tensor("q", q, "batch query_tokens heads 576")
-    contract.tensor("k_cache", k_cache, "pages page_size 1 record")
-    contract.tensor("indices", indices, "batch query_tokens topk")
-    batch, tokens = q.shape[:2]
-    if topk_length is not None:
-        contract.tensor("topk_length", topk_length, "batch")
-        topk_length = topk_length.repeat_interleave(tokens)
-    rows = k_cache.flatten(0, 2)
+    rows = _of_tokens(contract, keys, ("k_cache", "indices", "topk_length", ""))
+    names = "extra_k_cache", "extra_indices_in_kvcache", "extra_topk_length", "extra_"
+    more = None if extra is None else _of_tokens(contract, extra, names)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
-    given = (q.flatten(0, 1), rows, indices.flatten(0, 1), scale, head_dim_v, attn_sink, topk_length)
-    a = check(name, *given, False, check_values)
+    a = check(name, q.flatten(0, 1), rows, more, scale, head_dim_v, attn_sink, False, check_values)
     operator(a, implementation)
-    return a.out.unflatten(0, (batch, tokens)), a.lse.unflatten(0, (batch, tokens)).transpose(1, 2).contiguous()
+    shape = q.shape[:2]
+    return a.out.unflatten(0, shape), a.lse.unflatten(0, shape).transpose(1, 2).contiguous()
+
+
+def _of_tokens(contract: Contract, keys: Keys, names: tuple[str, str, str, str]) -> Keys:
+    """Pages as slots, and a row of indices and a length for each query token."""
+    cache, indices, lengths, prefix = names
+    contract.tensor(cache, keys.kv, f"{prefix}pages {prefix}page_size 1 {prefix}record")
+    contract.tensor(indices, keys.indices, f"batch query_tokens {prefix}topk")
+    count = keys.lengths
+    if count is not None:
+        contract.tensor(lengths, count, "batch")
+        count = count.repeat_interleave(contract.size("query_tokens"))
+    return Keys(keys.kv.flatten(0, 2), keys.indices.flatten(0, 1), count)

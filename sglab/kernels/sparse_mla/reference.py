@@ -7,7 +7,7 @@ import math
 import torch
 
 from sglab.kernels.k_records.layout import NOPE, TILE, TILES, taken_apart
-from sglab.kernels.sparse_mla.contract import SparseArguments
+from sglab.kernels.sparse_mla.contract import Keys, SparseArguments
 
 _VALUES = 1 << 23
 """Of gathered keys, held at once."""
@@ -22,8 +22,8 @@ def run_float32(a: SparseArguments) -> tuple[()]:
 
 
 def _run(a: SparseArguments, dtype: torch.dtype) -> tuple[()]:
-    counted = a.counted()
-    step = max(1, _VALUES // max(a.indices.shape[1] * 576, 1))
+    counted = torch.cat([keys.counted() for keys in a.caches], 1)
+    step = max(1, _VALUES // max(counted.shape[1] * 576, 1))
     for start in range(0, len(a.q), step):
         now = slice(start, start + step)
         _block(a, now, counted[now], dtype)
@@ -31,10 +31,7 @@ def _run(a: SparseArguments, dtype: torch.dtype) -> tuple[()]:
 
 
 def _block(a: SparseArguments, now: slice, counted: torch.Tensor, dtype: torch.dtype) -> None:
-    if len(a.kv):
-        k = _keys(a, torch.where(counted, a.indices[now], 0).long(), dtype)
-    else:
-        k = torch.zeros(*counted.shape, 576, dtype=dtype, device=a.device)
+    k = torch.cat([_gathered(keys, now, dtype) for keys in a.caches], 1)
     scores = torch.einsum("thd,tkd->thk", a.q[now].to(dtype), k) * a.sm_scale
     scores = scores.masked_fill(~counted[:, None], -math.inf)
     lse = scores.logsumexp(-1) if scores.shape[-1] else torch.full(scores.shape[:2], -math.inf, dtype=dtype)
@@ -46,10 +43,14 @@ def _block(a: SparseArguments, now: slice, counted: torch.Tensor, dtype: torch.d
         a.top[now] = scores.amax(-1).float() if scores.shape[-1] else -math.inf
 
 
-def _keys(a: SparseArguments, slots: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """(tokens, topk, 576)"""
-    if not a.records:
-        return a.kv[slots].to(dtype)
-    views = taken_apart(a.kv[slots])
-    nope = views.nope.to(dtype).unflatten(-1, (TILES, TILE)) * views.scales.to(dtype)[..., None]
-    return torch.cat([nope.flatten(-2), views.rope.to(dtype)], -1)
+def _gathered(keys: Keys, now: slice, dtype: torch.dtype) -> torch.Tensor:
+    """(tokens, topk, 576): zeros where an index names no key."""
+    counted = keys.counted()[now]
+    if not len(keys.kv):
+        return torch.zeros(*counted.shape, 576, dtype=dtype, device=keys.kv.device)
+    rows = keys.kv[torch.where(counted, keys.indices[now], 0).long()]
+    if keys.records:
+        views = taken_apart(rows)
+        nope = views.nope.to(dtype).unflatten(-1, (TILES, TILE)) * views.scales.to(dtype)[..., None]
+        rows = torch.cat([nope.flatten(-2), views.rope.to(dtype)], -1)
+    return torch.where(counted[..., None], rows.to(dtype), 0.0)

@@ -9,18 +9,13 @@ from functools import partial
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 from sglab.engine import ForwardBatch
-from sglab.kernels.gated_delta_rule.chunks import (
-    chunk_gated_delta_rule,
-    l2norm,
-    recurrent_gated_delta_rule,
-)
+from sglab.kernels import fused_gdn_gating, gated_delta_rule
 from sglab.layers.layernorm import RMSNormGated
 from sglab.layers.linear import ColumnParallelLinear, RowParallelLinear
 from sglab.layers.linear_attention.conv import CausalConv1d
-from sglab.layers.linear_attention.states import States, extends, layer_states
+from sglab.layers.linear_attention.states import States, extends, layer_states, token_starts
 from sglab.layers.loading import sharded
 from sglab.layers.parallel import TensorParallel
 
@@ -61,15 +56,14 @@ class GatedDeltaNet(nn.Module):
         """[tokens, hidden] -> [tokens, hidden]; positions are not used: the state knows the order."""
         mixed, z = self._projected(x)
         b, a = self.in_proj_ba(x).unflatten(-1, (self.key_heads, -1)).chunk(2, -1)
-        decay = -self.A_log.float().exp() * functional.softplus(a.flatten(1).float() + self.dt_bias.float())
-        beta = b.flatten(1).float().sigmoid()
+        decay, beta = fused_gdn_gating(self.A_log, a.flatten(1), b.flatten(1), self.dt_bias)
         states = layer_states(forward_batch, self.layer)
-        if forward_batch.forward_mode.is_decode():
-            o = self._decode(mixed, decay, beta, states)
-        else:
-            o = torch.empty_like(z)
-            for new, row in extends(forward_batch, states):
-                o[new] = self._extend(mixed[new], decay[new], beta[new], states, row).to(o.dtype)
+        q, k, v = self._heads(self._convolved(mixed, forward_batch, states))
+        # The pool gives each request a row and clears it; a captured graph's padded requests share the dummy row.
+        o = gated_delta_rule(
+            *(q, k, v, decay, beta, states.temporal, states.rows, token_starts(forward_batch, len(states.rows))),
+            check_values=False,
+        )
         return self.out_proj(self.norm.gated(o.to(x.dtype), z).flatten(1))
 
     def _projected(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -79,23 +73,16 @@ class GatedDeltaNet(nn.Module):
         q, k, v, z = by_head.split([self.key_dim, self.key_dim, values, values], -1)
         return torch.cat([part.flatten(1) for part in (q, k, v)], -1), z.unflatten(-1, (self.group, -1)).flatten(1, 2)
 
+    def _convolved(self, mixed: torch.Tensor, forward_batch: ForwardBatch, states: States) -> torch.Tensor:
+        if forward_batch.forward_mode.is_decode():
+            return self.conv1d.decode(mixed, states.conv, states.rows)
+        convolved = torch.empty_like(mixed)
+        for new, row in extends(forward_batch, states):
+            convolved[new] = self.conv1d.extend(mixed[new], states.conv[row])
+        return convolved
+
     def _heads(self, mixed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """q, k [tokens, value heads, K], of length 1, and v [tokens, value heads, V], in float32."""
+        """q, k [tokens, key heads, K] and v [tokens, value heads, V]: rows of the convolution's output."""
         keys = self.key_heads * self.key_dim
         q, k, v = mixed.split([keys, keys, mixed.shape[-1] - 2 * keys], -1)
-        q, k = (l2norm(one.unflatten(-1, (self.key_heads, -1))).repeat_interleave(self.group, 1) for one in (q, k))
-        return q, k, v.unflatten(-1, (-1, self.value_dim)).float()
-
-    def _decode(self, mixed: torch.Tensor, decay: torch.Tensor, beta: torch.Tensor, states: States) -> torch.Tensor:
-        q, k, v = self._heads(self.conv1d.decode(mixed, states.conv, states.rows))
-        o, new = recurrent_gated_delta_rule(q, k, v, decay, beta, states.temporal[states.rows])
-        states.temporal[states.rows] = new
-        return o
-
-    def _extend(
-        self, mixed: torch.Tensor, decay: torch.Tensor, beta: torch.Tensor, states: States, row: int
-    ) -> torch.Tensor:
-        q, k, v = self._heads(self.conv1d.extend(mixed, states.conv[row]))
-        o, new = chunk_gated_delta_rule(q, k, v, decay, beta, states.temporal[row])
-        states.temporal[row] = new
-        return o
+        return (*(one.unflatten(-1, (self.key_heads, -1)) for one in (q, k)), v.unflatten(-1, (-1, self.value_dim)))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
+from torch.nn import functional
 
 from sglab.engine import BadArgumentError, ForwardBatch
 
@@ -31,6 +32,14 @@ def layer_states(forward_batch: ForwardBatch, layer: int) -> States:
         raise BadArgumentError("forward_batch.state_pool", "a LinearStatePool", None, remedy)
     given = forward_batch.state_indices
     return States(pool.conv[layer], pool.temporal[layer], forward_batch.req_pool_indices if given is None else given)
+
+
+def token_starts(forward_batch: ForwardBatch, requests: int) -> torch.Tensor:
+    """int64 [requests + 1]: where each request's rows of the batch start, and their end; in decode a row each."""
+    lens = None if forward_batch.forward_mode.is_decode() else forward_batch.extend_seq_lens
+    if lens is None:
+        return torch.arange(requests + 1, device=forward_batch.input_ids.device)
+    return functional.pad(lens.cumsum(0), (1, 0))
 
 
 def extends(forward_batch: ForwardBatch, states: States) -> Iterator[tuple[slice, int]]:
