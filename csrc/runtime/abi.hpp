@@ -229,6 +229,22 @@ struct DeviceProperties {
     kMaxBlocksPerMultiProcessor = 688,
     kReservedSharedMemPerBlock = 696,
     kClusterLaunch = 748,
+    kMemPitch = 312,
+    kTextureAlignment = 368,
+    kCanMapHostMemory = 392,
+    kAsyncEngineCount = 584,
+    kMemoryBusWidth = 592,
+    kL2CacheSize = 596,
+    kStreamPrioritiesSupported = 608,
+    kGlobalL1CacheSupported = 612,
+    kLocalL1CacheSupported = 616,
+    kManagedMemory = 636,
+    kPageableMemoryAccess = 652,
+    kConcurrentManagedAccess = 656,
+    kCanUseHostPointerForRegisteredMem = 664,
+    kCooperativeLaunch = 668,
+    kHostRegisterSupported = 704,
+    kMemoryPoolsSupported = 720,
   };
 };
 

@@ -102,6 +102,29 @@ int attribute_value(const SglabDevice& device, int attribute) {
   }
 }
 
+// Properties that are device attributes, too.
+struct AttributeProperty {
+  DeviceProperties::Place place;
+  int attribute;
+};
+
+constexpr AttributeProperty kAttributeProperties[] = {
+    {DeviceProperties::kCanMapHostMemory, 19},
+    {DeviceProperties::kMemoryBusWidth, 37},
+    {DeviceProperties::kL2CacheSize, 38},
+    {DeviceProperties::kAsyncEngineCount, 40},
+    {DeviceProperties::kStreamPrioritiesSupported, 78},
+    {DeviceProperties::kGlobalL1CacheSupported, 79},
+    {DeviceProperties::kLocalL1CacheSupported, 80},
+    {DeviceProperties::kManagedMemory, 83},
+    {DeviceProperties::kPageableMemoryAccess, 88},
+    {DeviceProperties::kConcurrentManagedAccess, 89},
+    {DeviceProperties::kCanUseHostPointerForRegisteredMem, 91},
+    {DeviceProperties::kCooperativeLaunch, 95},
+    {DeviceProperties::kHostRegisterSupported, 99},
+    {DeviceProperties::kMemoryPoolsSupported, 115},
+};
+
 template <typename T>
 void put(DeviceProperties* properties, DeviceProperties::Place place, const T& value) {
   std::memcpy(properties->bytes + place, &value, sizeof(value));
@@ -163,6 +186,10 @@ SGLAB_CUDA_API Status cudaGetDeviceProperties(DeviceProperties* properties, int 
   put(properties, P::kMaxBlocksPerMultiProcessor, 32);
   put(properties, P::kReservedSharedMemPerBlock, std::size_t{1024});
   put(properties, P::kClusterLaunch, int{device.max_cluster > 1});
+  put(properties, P::kMemPitch, std::size_t{2147483647});
+  put(properties, P::kTextureAlignment, std::size_t{512});
+  for (const auto& [place, attribute] : kAttributeProperties)
+    put(properties, place, attribute_value(device, attribute));
   return kSuccess;
 }
 

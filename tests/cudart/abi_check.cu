@@ -29,6 +29,22 @@ SAME_FIELD(kSharedMemPerBlockOptin, sharedMemPerBlockOptin);
 SAME_FIELD(kMaxBlocksPerMultiProcessor, maxBlocksPerMultiProcessor);
 SAME_FIELD(kReservedSharedMemPerBlock, reservedSharedMemPerBlock);
 SAME_FIELD(kClusterLaunch, clusterLaunch);
+SAME_FIELD(kMemPitch, memPitch);
+SAME_FIELD(kTextureAlignment, textureAlignment);
+SAME_FIELD(kCanMapHostMemory, canMapHostMemory);
+SAME_FIELD(kAsyncEngineCount, asyncEngineCount);
+SAME_FIELD(kMemoryBusWidth, memoryBusWidth);
+SAME_FIELD(kL2CacheSize, l2CacheSize);
+SAME_FIELD(kStreamPrioritiesSupported, streamPrioritiesSupported);
+SAME_FIELD(kGlobalL1CacheSupported, globalL1CacheSupported);
+SAME_FIELD(kLocalL1CacheSupported, localL1CacheSupported);
+SAME_FIELD(kManagedMemory, managedMemory);
+SAME_FIELD(kPageableMemoryAccess, pageableMemoryAccess);
+SAME_FIELD(kConcurrentManagedAccess, concurrentManagedAccess);
+SAME_FIELD(kCanUseHostPointerForRegisteredMem, canUseHostPointerForRegisteredMem);
+SAME_FIELD(kCooperativeLaunch, cooperativeLaunch);
+SAME_FIELD(kHostRegisterSupported, hostRegisterSupported);
+SAME_FIELD(kMemoryPoolsSupported, memoryPoolsSupported);
 
 static_assert(sizeof(FunctionAttributes) == sizeof(cudaFuncAttributes));
 static_assert(offsetof(FunctionAttributes, non_portable_cluster) ==

@@ -88,6 +88,17 @@ extern "C" int describe(char* out) {
   cudaGetDeviceProperties(&p, 0);
   cudaDeviceGetAttribute(&optin, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);
   cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0);
+  const struct { int property; cudaDeviceAttr attribute; } both[] = {
+      {p.canMapHostMemory, cudaDevAttrCanMapHostMemory}, {p.managedMemory, cudaDevAttrManagedMemory},
+      {p.concurrentManagedAccess, cudaDevAttrConcurrentManagedAccess}, {p.l2CacheSize, cudaDevAttrL2CacheSize},
+      {p.cooperativeLaunch, cudaDevAttrCooperativeLaunch}, {p.asyncEngineCount, cudaDevAttrAsyncEngineCount},
+      {p.memoryPoolsSupported, cudaDevAttrMemoryPoolsSupported},
+      {p.streamPrioritiesSupported, cudaDevAttrStreamPrioritiesSupported}};
+  for (const auto& one : both) {
+    int attribute;
+    cudaDeviceGetAttribute(&attribute, one.attribute, 0);
+    if (attribute != one.property || attribute == 0) return 1;
+  }
   sprintf(out, "%s, %d.%d, %d = %d SMs, %zu = %d bytes, %d threads, grid %d, clusters %d", p.name, p.major, p.minor,
           p.multiProcessorCount, sms, p.sharedMemPerBlockOptin, optin, p.maxThreadsPerBlock, p.maxGridSize[1],
           p.clusterLaunch);
