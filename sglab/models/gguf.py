@@ -22,7 +22,7 @@ from sglab.layers.quantization.ggml import Ggml, block_format
 FLOAT_TYPES = {0: torch.float32, 1: torch.float16, 30: torch.bfloat16}
 BLOCK_TYPES = {2: "Q4_0", 8: "Q8_0", 12: "Q4_K", 14: "Q6_K"}
 """A tensor's type in the file -> ggml's name of it."""
-ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}
+ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM", "qwen3moe": "Qwen3MoeForCausalLM"}
 LAYERS = {
     "attn_q": "self_attn.q_proj",
     "attn_k": "self_attn.k_proj",
@@ -35,7 +35,10 @@ LAYERS = {
     "ffn_gate": "mlp.gate_proj",
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
+    "ffn_gate_inp": "mlp.gate",
 }
+EXPERTS = {"ffn_gate_exps": "gate_proj", "ffn_up_exps": "up_proj", "ffn_down_exps": "down_proj"}
+"""All experts of a layer in one tensor, [experts, rows, row length]."""
 OUTSIDE = {"token_embd": "model.embed_tokens", "output": "lm_head", "output_norm": "model.norm"}
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
@@ -156,11 +159,20 @@ def gguf_config(file: GgufFile) -> dict[str, Any]:
         return found
 
     heads = value("attention.head_count")
+    experts = {}
+    if ARCHITECTURES[name] == "Qwen3MoeForCausalLM":
+        experts = {
+            "num_experts": value("expert_count"),
+            "num_experts_per_tok": value("expert_used_count"),
+            "moe_intermediate_size": value("expert_feed_forward_length"),
+            "norm_topk_prob": True,  # llama.cpp knows no other
+        }
     return {
+        **experts,
         "architectures": [ARCHITECTURES[name]],
         "vocab_size": file.tensors["token_embd.weight"].shape[0],
         "hidden_size": value("embedding_length"),
-        "intermediate_size": value("feed_forward_length"),
+        "intermediate_size": value("feed_forward_length", experts.get("moe_intermediate_size")),
         "num_hidden_layers": value("block_count"),
         "num_attention_heads": heads,
         "num_key_value_heads": value("attention.head_count_kv", heads),
@@ -175,8 +187,11 @@ def gguf_config(file: GgufFile) -> dict[str, Any]:
     }
 
 
-def checkpoint_name(name: str) -> str:
+def checkpoint_name(name: str, expert: int = 0) -> str:
     """A tensor's name in the checkpoint: "blk.3.attn_q.weight" -> "model.layers.3.self_attn.q_proj.weight".
+
+    Args:
+        expert: whose part is meant of a tensor that holds all experts.
 
     Raises:
         BadArgumentError: a name that these architectures do not have.
@@ -186,16 +201,23 @@ def checkpoint_name(name: str) -> str:
         return f"{OUTSIDE[parts[0]]}.{parts[1]}"
     if len(parts) == 4 and parts[0] == "blk" and parts[2] in LAYERS:
         return f"model.layers.{parts[1]}.{LAYERS[parts[2]]}.{parts[3]}"
+    if len(parts) == 4 and parts[0] == "blk" and parts[2] in EXPERTS:
+        return f"model.layers.{parts[1]}.mlp.experts.{expert}.{EXPERTS[parts[2]]}.{parts[3]}"
     remedy = "Use the model's safetensors checkpoint."
     raise BadArgumentError(name, "a tensor of a Llama or Qwen3", "another name", remedy)
 
 
+def is_widened(layer: str) -> bool:
+    """Whether a matrix is held in full precision here, whatever its blocks: an embedding, the LM head, a router."""
+    return not layer.startswith("model.layers.") or layer.endswith(".mlp.gate")
+
+
 def gguf_quantization(file: GgufFile) -> QuantizationConfig:
-    """Each layer's format. Embeddings and the LM head are widened."""
+    """Each layer's format; of experts that of the first, which stands for all."""
     schemes: dict[str, Scheme] = {}
     for name, one in file.tensors.items():
         layer = checkpoint_name(name).removesuffix(".weight")
-        if one.kind not in FLOAT_TYPES and layer.startswith("model.layers."):
+        if one.kind not in FLOAT_TYPES and not is_widened(layer):
             schemes[layer] = Ggml(BLOCK_TYPES.get(one.kind, f"number {one.kind}"))
     return QuantizationConfig("gguf", schemes.get)
 
@@ -206,9 +228,12 @@ def gguf_weights(file: GgufFile, config: dict[str, Any]) -> Iterator[tuple[str, 
     turned = config["architectures"] == [ARCHITECTURES["llama"]]
     for name, one in file.tensors.items():
         tensor, found = file.stored(name), checkpoint_name(name)
-        if one.kind in BLOCK_TYPES and not found.startswith("model.layers."):
+        if one.kind in BLOCK_TYPES and is_widened(found.removesuffix(".weight")):
             tensor = dequantize_ggml(tensor, BLOCK_TYPES[one.kind])
         part = name.split(".")[-2]
+        if part in EXPERTS:
+            yield from ((checkpoint_name(name, expert), each) for expert, each in enumerate(tensor))
+            continue
         if turned and part in heads:
             tensor = tensor.unflatten(0, (heads[part], -1, 2)).transpose(1, 2).flatten(0, 2)
         yield found, tensor

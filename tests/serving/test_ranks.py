@@ -15,6 +15,7 @@ from sglab.engine import BadArgumentError
 from sglab.serving import RequestAbortedError
 from sglab.serving.ranks import RankDiedError, Ranks
 from sglab.serving.speculative_worker import SpeculativeWorker
+from sglab.workbench import record_ranks
 from tests.support import quantized as q
 from tests.support.ranks import fork_follower
 from tests.support.tiny_configs import DEEPSEEK, LLAMA, QWEN3_MOE, drawn, linear_layers
@@ -161,6 +162,19 @@ def test_any_schedule(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with sglab.Engine(tmp_path, device="cpu", dtype="float32", disable_radix_cache=True) as alone:
         for i, prompt in enumerate(prompts):
             assert handles[i].output().token_ids == alone.generate(prompt, sampling).token_ids
+
+
+def test_nothing_is_gathered_for_experts_that_tokens_travel_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ranks, "_start", fork_follower)
+    q.write_checkpoint(tmp_path, QWEN3_MOE, drawn(QWEN3_MOE))
+    options = {"tp_size": 2, "dp_size": 2, "ep_size": 2, "moe_a2a_backend": "deepep", "deepep_bf16_dispatch": True}
+    with sglab.Engine(tmp_path, device="cpu", dtype="float32", dist_timeout=60, **options) as engine:
+        with record_ranks(engine) as run:
+            engine.generate([5, 6, 7], {"temperature": 0, "max_new_tokens": 2})
+        prefill, decode = ([joint.any.what for joint in run.of_pass(step)] for step in (0, 1))
+    experts = ["dispatch: experts", "dispatch: weights", "combine: sums"]
+    assert prefill == ["dispatch: counts", "dispatch: rows", *experts]
+    assert sorted(decode) == ["combine: results", "dispatch: counts", "dispatch: rows"]
 
 
 def test_two_batches_take_turns_at_every_collective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
