@@ -32,7 +32,8 @@ class SessionLog:
         self._state.launch.check_memory()
         report, columns, fault = self._session.record()
         launch = self._state.launch
-        return EventLog(launch.kernel.name, launch.geometry, self._state.code, report, columns, fault)
+        code, allocations = self._state.code, launch.allocations
+        return EventLog(launch.kernel.name, launch.geometry, code, report, columns, fault, allocations)
 
     def record(self) -> EventLog:
         """The same.
