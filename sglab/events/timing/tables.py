@@ -68,7 +68,7 @@ def access_columns(accesses: Accesses, allocations: Sequence[Allocation]) -> dic
     return {**vars(accesses), "address": address, "lines": lines}
 
 
-def copy_columns(copies: Copies, maps: list[TensorMapInfo], allocations: Sequence[Allocation]) -> dict[str, Array]:
+def copy_columns(copies: Copies, maps: list[TensorMapInfo], allocations: Sequence[Allocation] = ()) -> dict[str, Array]:
     """Where in global memory each copy's rows are: `rows` of `row_bytes`, `pitch` apart."""
     count = len(copies.event)
     address = np.where(copies.address > 0, copies.address, 0)
