@@ -95,6 +95,9 @@ nb::dict access_columns(const Log& log) {
       .add("lanes", &Row::lanes)
       .add("space", &Row::space)
       .add("kind", &Row::kind)
+      .add("sectors", &Row::sectors)
+      .add("lines", &Row::lines)
+      .add("wavefronts", &Row::wavefronts)
       .done();
 }
 

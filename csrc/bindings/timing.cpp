@@ -43,7 +43,9 @@ void read_tables(const nb::dict& tables, Trace& t) {
   column(accesses, "address", t.accesses.address);
   column(accesses, "span", t.accesses.span);
   column(accesses, "nbytes", t.accesses.bytes);
-  column(accesses, "lanes", t.accesses.lanes);
+  column(accesses, "sectors", t.accesses.sectors);
+  column(accesses, "lines", t.accesses.lines);
+  column(accesses, "wavefronts", t.accesses.wavefronts);
   column(accesses, "space", t.accesses.space);
   column(accesses, "kind", t.accesses.kind);
   const auto barriers = nb::cast<nb::dict>(tables["barriers"]);
@@ -134,6 +136,7 @@ Machine read_machine(const nb::dict& figures) {
       {"atomic_latency", &Machine::atomic_latency},
       {"load_port", &Machine::load_port},
       {"load_rate", &Machine::load_rate},
+      {"store_line", &Machine::store_line},
       {"store_port", &Machine::store_port},
       {"store_rate", &Machine::store_rate},
       {"l2_rate", &Machine::l2_rate},

@@ -1,10 +1,12 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
 #include "bindings/tensor.hpp"
@@ -94,13 +96,20 @@ nb::bytes encode_im2col(int data_type, std::uint64_t address, const std::vector<
                         const std::vector<std::int16_t>& lower_corner,
                         const std::vector<std::int16_t>& upper_corner, std::uint16_t channels_per_pixel,
                         std::uint16_t pixels_per_column, const std::vector<std::int64_t>& element_strides,
-                        int interleave, int swizzle, int l2_promotion, int oob_fill) {
+                        int interleave, int swizzle, int l2_promotion, int oob_fill,
+                        std::optional<int> wide_mode) {
   TensorMap map = common_map(data_type, address, global_dim, global_strides, element_strides, interleave,
                              swizzle, l2_promotion, oob_fill);
   if (map.rank < 3) throw TensorMapError("tensor map: im2col needs a rank of 3 to 5");
-  if (lower_corner.size() + 2 != map.rank || upper_corner.size() + 2 != map.rank)
-    throw TensorMapError("tensor map: pixelBoxLowerCorner and pixelBoxUpperCorner need rank - 2 entries");
+  const std::size_t corners = wide_mode ? 1 : map.rank - std::size_t{2};
+  if (lower_corner.size() != corners || upper_corner.size() != corners)
+    throw TensorMapError(
+        "tensor map: pixelBoxLowerCorner and pixelBoxUpperCorner need rank - 2 entries, wide ones a single "
+        "one");
+  if (wide_mode && (*wide_mode < 0 || *wide_mode > 1))
+    throw TensorMapError("tensor map: mode must be 0 or 1");
   map.im2col = true;
+  if (wide_mode) map.wide = *wide_mode == 0 ? Im2colWide::kW : Im2colWide::kW128;
   std::copy(lower_corner.begin(), lower_corner.end(), map.lower_corner.begin());
   std::copy(upper_corner.begin(), upper_corner.end(), map.upper_corner.begin());
   map.channels_per_pixel = channels_per_pixel;
@@ -166,9 +175,7 @@ class ArrayGlobal final : public GlobalAccess {
 
 BoxRequest request_for(const TensorMap& map, bool gather) {
   BoxRequest request;
-  request.mode = gather       ? BoxRequest::Mode::kGather4
-                 : map.im2col ? BoxRequest::Mode::kIm2col
-                              : BoxRequest::Mode::kTile;
+  request.mode = gather ? BoxRequest::Mode::kGather4 : map_mode(map);
   return request;
 }
 
@@ -195,9 +202,11 @@ void copy_box(const std::string& action, const nb::bytes& map_bytes,
   reduce_box(map, request, *reduce, access, shared, smem_base);
 }
 
-std::uint32_t box_size(const nb::bytes& map_bytes, bool gather) {
+std::uint32_t box_size(const nb::bytes& map_bytes, bool gather, std::uint16_t halo) {
   const TensorMap map = decode_tensor_map(bytes_of(map_bytes));
-  return box_bytes(map, request_for(map, gather));
+  BoxRequest request = request_for(map, gather);
+  request.im2col_offsets[0] = halo;
+  return box_bytes(map, request);
 }
 
 // One mbarrier object; operations return the name of their status.
@@ -239,13 +248,14 @@ void register_tma(nb::module_& module) {
         "oob_fill"_a = 0);
   m.def("encode_im2col", &encode_im2col, "data_type"_a, "address"_a, "global_dim"_a, "global_strides"_a,
         "lower_corner"_a, "upper_corner"_a, "channels_per_pixel"_a, "pixels_per_column"_a,
-        "element_strides"_a, "interleave"_a = 0, "swizzle"_a = 0, "l2_promotion"_a = 0, "oob_fill"_a = 0);
+        "element_strides"_a, "interleave"_a = 0, "swizzle"_a = 0, "l2_promotion"_a = 0, "oob_fill"_a = 0,
+        "wide_mode"_a = nb::none());
   m.def("decode", &decode, "tensor_map"_a);
   m.def("replace", &replace, "tensor_map"_a, "field"_a, "value"_a, "ordinal"_a = 0);
   m.def("copy_box", &copy_box, "action"_a, "tensor_map"_a, "coordinates"_a, "global_memory"_a,
         "global_base"_a, "smem"_a, "smem_base"_a = 0, "gather"_a = false, "op"_a = "",
         "im2col_offsets"_a = std::vector<std::uint16_t>{});
-  m.def("box_bytes", &box_size, "tensor_map"_a, "gather"_a = false);
+  m.def("box_bytes", &box_size, "tensor_map"_a, "gather"_a = false, "halo"_a = 0);
   m.def(
       "swizzle_address",
       [](int swizzle, std::uint32_t address) {

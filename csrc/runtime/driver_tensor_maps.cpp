@@ -81,6 +81,27 @@ SGLAB_CUDA_API Status cuTensorMapEncodeIm2col(void* target, int type, std::uint3
   return encode(target, map);
 }
 
+SGLAB_CUDA_API Status cuTensorMapEncodeIm2colWide(void* target, int type, std::uint32_t rank, void* address,
+                                                  const std::uint64_t* sizes, const std::uint64_t* strides,
+                                                  int lower, int upper, std::uint32_t channels,
+                                                  std::uint32_t pixels, const std::uint32_t* element_strides,
+                                                  int interleave, int mode, int swizzle, int l2_promotion,
+                                                  int oob_fill) {
+  TensorMap map = common(type, rank, address, sizes, strides, element_strides, interleave, swizzle,
+                         l2_promotion, oob_fill);
+  const auto corner = [](int value) { return value == static_cast<std::int16_t>(value); };
+  if (mode < 0 || mode > 1) return fail(kInvalidValue, "tensor map: mode must be 0 or 1");
+  if (!corner(lower) || !corner(upper))
+    return fail(kInvalidValue, "tensor map: a corner of the pixels' box must be -32768 to 32767");
+  map.im2col = true;
+  map.wide = mode == 0 ? Im2colWide::kW : Im2colWide::kW128;
+  map.lower_corner[0] = static_cast<std::int16_t>(lower);
+  map.upper_corner[0] = static_cast<std::int16_t>(upper);
+  map.channels_per_pixel = static_cast<std::uint16_t>(std::min(channels, 0xffffu));
+  map.pixels_per_column = static_cast<std::uint16_t>(std::min(pixels, 0xffffu));
+  return encode(target, map);
+}
+
 SGLAB_CUDA_API Status cuTensorMapReplaceAddress(void* target, void* address) {
   TensorMapBytes bytes;
   std::memcpy(&bytes, target, sizeof(bytes));

@@ -26,18 +26,22 @@ enum CopyKind : std::uint8_t {
 }  // namespace
 
 double Clock::lsu_cycles(std::uint64_t event) const {
-  double bytes = 0;
+  double bytes = 0, lines = 0;
   for (std::size_t row = first_row(t_.accesses.event, event);
-       row < t_.accesses.event.size() && t_.accesses.event[row] == event; ++row)
+       row < t_.accesses.event.size() && t_.accesses.event[row] == event; ++row) {
     bytes += t_.accesses.bytes[row];
-  return std::max(1.0, bytes / kWavefront);
+    const bool stored = t_.accesses.space[row] == 0 && (t_.accesses.kind[row] & kWrites) != 0;
+    lines += stored ? t_.accesses.lines[row] * m_.store_line
+                    : std::max(t_.accesses.lines[row], t_.accesses.wavefronts[row]);
+  }
+  return std::max({1.0, bytes / kWavefront, lines});
 }
 
 double Clock::shared_cycles(const Warp& w, std::uint64_t event, bool& remote) const {
   const std::size_t row = first_row(t_.accesses.event, event);
   if (row == t_.accesses.event.size() || t_.accesses.event[row] != event) return 1;
   remote = t_.accesses.address[row] >> kRankShift != t_.rank_of[w.cta];
-  return std::max(1.0, t_.accesses.bytes[row] / kWavefront);
+  return std::max<double>(t_.accesses.wavefronts[row], 1);
 }
 
 // Generic instructions may reach shared memory, too.

@@ -19,16 +19,11 @@ Memory::Memory(const Trace& trace, const Machine& machine) : t_(trace), m_(machi
 }
 
 Memory::Shape Memory::shape(std::size_t access) const {
-  const std::uint64_t address = t_.accesses.address[access], span = t_.accesses.span[access];
-  const std::uint32_t lanes = std::max<std::uint32_t>(t_.accesses.lanes[access], 1);
-  const auto covered = [&](std::uint64_t unit) {
-    return static_cast<std::uint32_t>((address + span - 1) / unit - address / unit + 1);
-  };
-  const std::uint32_t each = (t_.accesses.bytes[access] / lanes + kSector - 1) / kSector;
+  const std::uint64_t span = t_.accesses.span[access];
   Shape s;
-  s.sectors = std::min(covered(kSector), lanes * each);
-  s.lines = std::min({covered(kLine), lanes, s.sectors});
-  s.first = address;
+  s.sectors = t_.accesses.sectors[access];
+  s.lines = t_.accesses.lines[access];
+  s.first = t_.accesses.address[access];
   s.dense = span <= s.sectors * kSector;
   s.stride = s.lines > 1 ? (span - 1) / (s.lines - 1) : 0;
   return s;

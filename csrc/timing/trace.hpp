@@ -94,7 +94,7 @@ struct Trace {
   struct {
     std::span<const std::uint64_t> event, address;
     std::span<const std::uint32_t> span, bytes;
-    std::span<const std::uint8_t> lanes, space, kind;
+    std::span<const std::uint8_t> space, kind, sectors, lines, wavefronts;
   } accesses;
   struct {
     std::span<const std::uint64_t> event;
@@ -139,7 +139,8 @@ struct Machine {
   double launch, cold_start, translation, cta_start, cta_interval;
   double branch, predicate, code_capacity, code_rate;
   double l1_latency, l2_latency, hbm_latency, atomic_latency;
-  double load_port, load_rate, store_port, store_rate, l2_rate, hbm_rate, l1_capacity, l2_capacity;
+  double load_port, load_rate, store_line, store_port, store_rate, l2_rate, hbm_rate, l1_capacity,
+      l2_capacity;
   double copy_latency, tensor_copy_latency, copy_port, copy_rate, copy_store_port, copy_store_latency;
   double cp_async_latency;
   double barrier_latency, barrier_arrive, mbarrier_latency, cluster_latency, remote_latency;

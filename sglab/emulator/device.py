@@ -168,7 +168,9 @@ class EmulatedDevice:
         reads count instructions."""
         sanitizer = self._sanitizer(launch)
         report, columns = self._start(self._machine.record, launch, sanitizer, details)
-        log = EventLog(launch.kernel.name, launch.geometry, launch.kernel.code, report, columns | {"details": details})
+        columns = columns | {"details": details}
+        code, allocations = launch.kernel.code, launch.allocations
+        log = EventLog(launch.kernel.name, launch.geometry, code, report, columns, allocations=allocations)
         report.findings = _findings(sanitizer, launch, report, LogCast(launch, log))
         return log
 

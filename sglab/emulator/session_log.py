@@ -34,14 +34,8 @@ class SessionLog:
         with watched(self._state.name):
             report, columns, fault = self._session.record()
         launch = self._state.launch
-        return EventLog(
-            launch.kernel.name,
-            launch.geometry,
-            self._state.code,
-            report,
-            columns,
-            self._state.code.with_own_lines(fault),
-        )
+        code, geometry, fault = self._state.code, launch.geometry, self._state.code.with_own_lines(fault)
+        return EventLog(launch.kernel.name, geometry, code, report, columns, fault, launch.allocations)
 
     def record(self) -> EventLog:
         """The same.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +21,7 @@ from sglab.events.tables import (
     Waits,
 )
 from sglab.gpu import core
+from sglab.gpu.arguments import Allocation
 from sglab.gpu.code import Code
 from sglab.gpu.geometry import Geometry
 
@@ -42,6 +44,7 @@ class EventColumns:
     Args:
         report: the launch's LaunchReport.
         fault: what ended the launch early, if that did not keep it from being recorded.
+        allocations: the memory that the launch may touch.
     """
 
     def __init__(
@@ -52,7 +55,9 @@ class EventColumns:
         report: core.LaunchReport,
         columns: core.Columns,
         fault: str = "",
+        allocations: Sequence[Allocation] = (),
     ) -> None:
+        self.allocations = tuple(allocations)
         self.kernel, self.geometry, self.code, self.report, self.fault = kernel, geometry, code, report, fault
         self.details = bool(columns.get("details", True))
         self._runs: dict[str, Array] = columns["runs"]

@@ -36,7 +36,7 @@ COPY_KINDS = (
     "bulk prefetch",
     "cp.async",
 )
-COPY_MODES = ("tile", "gather4", "im2col")
+COPY_MODES = ("tile", "gather4", "im2col", "im2col::w", "im2col::w::128")
 MMA_KINDS = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4", "wgmma", "mma.sync")
 MMA_SPACES = ("shared", "tensor", "registers")
 TMEM_KINDS = ("alloc", "dealloc", "ld", "st", "cp", "shift")
@@ -57,6 +57,9 @@ class Accesses:
         nbytes: moved by all lanes.
         space: GLOBAL or SHARED.
         kind: READ, WRITE or both.
+        sectors: of global memory: pieces of 32 bytes that the lanes touch.
+        lines: of global memory: pieces of 128 bytes.
+        wavefronts: of shared memory: cycles that its banks need; more than `nbytes` / 128 where lanes conflict.
     """
 
     event: Array
@@ -66,6 +69,9 @@ class Accesses:
     lanes: Array
     space: Array
     kind: Array
+    sectors: Array
+    lines: Array
+    wavefronts: Array
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,7 @@ def test_a_program_of_the_driver(tmp_path: Path) -> None:
         "launched: 5 253, argument 2 at 16 of 4, variable of 4",
         "packed, in a graph: 104 352",
         "im2col: 0 16 32 48 64 80 96 112, moved yes",
+        "im2col::w: 64 80 96 112 320 336 352 368 0 0, without a swizzle: CUDA_ERROR_INVALID_VALUE",
         "found: 0, missing: CUDA_ERROR_NOT_FOUND",
         "range: 1 256, twice freed: CUDA_ERROR_INVALID_VALUE, unloaded: CUDA_ERROR_INVALID_HANDLE",
     ]

@@ -70,6 +70,7 @@ def saturating() -> list[str]:
     return forms
 
 
+TAP = "[%l, {%v, %v, %v, %v}]"
 REFUSED = [
     *saturating(),
     "setp.lt.f16 %p|%q, %h, %g;",
@@ -83,7 +84,45 @@ REFUSED = [
     "tcgen05.mma.cta_group::1.kind::f16.ashift [%w], %l, %m, %v, %p;",
     "tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::fill [%w], [%w], %m, %v, %p;",
     "tcgen05.mma.ws.cta_group::1.kind::f16.ashift [%w], [%w], %m, %v, %p;",
+    f"cp.async.bulk.tensor.4d.global.shared::cta.im2col::w.bulk_group {TAP}, [%w];",
+    f"cp.async.bulk.tensor.4d.shared::cta.global.im2col::w.mbarrier::complete_tx::bytes [%w], {TAP}, [%w], {{%h}};",
+    f"cp.async.bulk.prefetch.tensor.4d.L2.global.im2col::w::128 {TAP}, {{%h, %g, %h}};",
+    "cp.async.bulk.prefetch.tensor.2d.L2.global.im2col::w [%l, {%v, %v}], {%h, %g};",
 ]
+TAKEN = [
+    "lop3.and.b32 _|%q, %v, %w, 7, 0x1f0, !%p;",
+    "lop3.b32.or %w|%q, %v, %v, %v, -1, 1;",
+    *(
+        f"tcgen05.mma{sparse}.cta_group::{group}.kind::{kind}.ashift{collector} [%w], [%w], %m,"
+        f"{' [%v],' if sparse else ''} %v, %p;"
+        for sparse in ("", ".sp")
+        for group in (1, 2)
+        for kind in ("f16", "tf32", "f8f6f4", "i8")
+        for collector in ("", ".collector::a::lastuse", ".collector::a::discard")
+    ),
+    *(
+        f"cp.async.bulk.tensor.4d.shared::{space}.global.im2col::{mode}.mbarrier::complete_tx::bytes{more} [%w], {TAP},"
+        f" [%v], {{%h, 2}}{operands};"
+        for mode in ("w", "w::128")
+        for space, more, operands in (
+            ("cta", "", ""),
+            ("cta", ".cta_group::2.L2::cache_hint", ", %m"),
+            ("cluster", ".multicast::cluster", ", %g"),
+            ("cluster", ".multicast::cluster.cta_group::2.L2::cache_hint", ", %g, %m"),
+        )
+    ),
+    *(
+        f"cp.async.bulk.prefetch.tensor.4d.L2.global.im2col::{mode}{hint} {TAP}, {{1, %g}}{operand};"
+        for mode in ("w", "w::128")
+        for hint, operand in (("", ""), (".L2::cache_hint", ", %m"))
+    ),
+]
+
+
+@pytest.mark.parametrize("form", TAKEN)
+def test_what_ptxas_takes_for_sm_100a_is_known(form: str, tmp_path: Path) -> None:
+    assert _core.Module(kernel_of(form), "k.ptx").kernel("k").unsupported == []
+    assert assembled(kernel_of(form), "sm_100a", tmp_path) == ""
 
 
 @pytest.mark.parametrize("form", REFUSED)

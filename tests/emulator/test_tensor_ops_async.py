@@ -95,6 +95,77 @@ def test_a_warp_arrives_together_and_state_waits_see_it() -> None:
     assert np.all(out >= 1)
 
 
+class WideMap(Map):
+    """im2col along the width: the box is (channels, pixels per column); 0 pixels: for im2col::w::128."""
+
+    def encode(self) -> bytes:
+        a = self.array
+        dims = list(reversed(a.shape))
+        strides = [a.itemsize * int(np.prod(dims[: i + 1])) for i in range(len(dims) - 1)]
+        channels, pixels = self.box
+        return _core.tma.encode_im2col(
+            7, a.ctypes.data, dims, strides, [-1], [-1], channels, pixels, [1] * len(dims), swizzle=self.swizzle,
+            wide_mode=int(pixels == 0),
+        )  # fmt: skip
+
+
+WIDE_SHARED = ".shared .align 8 .b64 full;\n.shared .align 1024 .b8 tile[36864];"
+WIDE = (
+    "mov.b64 %rd2, map; cvta.param.u64 %rd2, %rd2; mov.u16 %h1, {halo}; mov.u16 %h2, {offset};"
+    "@%p0 cp.async.bulk.prefetch.tensor.4d.L2.global.{mode} [%rd2, {{0, -1, 1, 0}}], {{%h1, %h2}};"
+    "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], {bytes};"
+    "@%p0 cp.async.bulk.tensor.4d.shared::cta.global.{mode}.mbarrier::complete_tx::bytes"
+    " [tile], [%rd2, {{0, -1, 1, 0}}], [full], {{%h1, %h2}};"
+)
+
+
+def wide_launch(mode: str, pixels: int, halo: int, nbytes: int, array: np.ndarray, **options: object) -> np.ndarray:
+    out = np.zeros(nbytes // 4, np.uint32)
+    copies = (
+        "LOOP: add.u32 %r2, %r1, %r5; ld.shared.u32 %r3, [%r2]; mul.wide.u32 %rd3, %r5, 1; add.s64 %rd3, %rd0, %rd3;"
+    )
+    copies += "st.global.u32 [%rd3], %r3; add.u32 %r5, %r5, 512; setp.lt.u32 %p2, %r5, %r6; @%p2 bra LOOP;"
+    body = (
+        "mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [out];"
+        + INIT
+        + WIDE.format(mode=mode, halo=halo, offset=1, bytes=nbytes)
+    )
+    body += WAIT + f"mov.u32 %r1, tile; shl.b32 %r5, %r0, 2; mov.u32 %r6, {nbytes};" + copies
+    text = kernel_text(body, ".param .u64 out, .param .align 64 .b8 map[128]", shared=WIDE_SHARED)
+    launch(text, out, WideMap(array, (16, pixels), 2), block=128, **options)
+    return out
+
+
+@pytest.mark.parametrize("scheduler", ["fair", "random"])
+@pytest.mark.parametrize(
+    ("mode", "pixels", "halo"), [("im2col::w", 20, 3), ("im2col::w", 8, 0), ("im2col::w::128", 0, 2)]
+)
+def test_im2col_w_brings_a_row_of_each_image_and_its_halo(mode: str, pixels: int, halo: int, scheduler: str) -> None:
+    """Rows of the box [-1, W - 2], moved by wOffset = 1: [0, W - 1]; row 1 of every image."""
+    array = aligned((24, 3, 8, 16), np.float32)
+    array[:] = np.arange(array.size).reshape(array.shape)
+    places = np.arange((pixels or 128) + halo)
+    if not pixels:
+        places = np.concatenate([np.arange(128), (np.arange(halo)[:, None] + 32 * np.arange(1, 5)).reshape(-1)])
+    want = array[places // 8, 1, places % 8]
+    out = wide_launch(mode, pixels, halo, want.nbytes, array, scheduler=scheduler, seed=7)
+    at = np.arange(want.nbytes)
+    got = out.view(np.uint8)[at ^ (at >> 3 & 0x30)].view(np.float32)
+    np.testing.assert_array_equal(got.reshape(want.shape), want)
+
+
+@pytest.mark.parametrize(("mode", "pixels", "halo"), [("im2col::w", 20, 512), ("im2col::w::128", 0, 32)])
+def test_a_halo_has_its_limits(mode: str, pixels: int, halo: int) -> None:
+    with pytest.raises(_core.LaunchError, match="wHalo") as caught:
+        wide_launch(mode, pixels, halo, 4096, aligned((24, 3, 8, 16), np.float32))
+    assert caught.value.kind == "tensor_map"
+
+
+def test_a_copy_that_the_map_is_not_for_is_refused() -> None:
+    with pytest.raises(_core.LaunchError, match="mode"):
+        wide_launch("im2col::w::128", 8, 0, 8192, aligned((24, 3, 8, 16), np.float32))
+
+
 TMA = (
     "mov.b64 %rd2, map; cvta.param.u64 %rd2, %rd2;"
     "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], {bytes};"

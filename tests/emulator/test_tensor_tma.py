@@ -308,3 +308,118 @@ def test_im2col_walks_the_pixels_of_a_filter_tap(stride: int, tap: tuple[int, in
     want = np.zeros((pixels, channels), np.float32)
     want[: len(taps) - 1] = taps[1 : pixels + 1]
     np.testing.assert_array_equal(smem.view(np.float32).reshape(pixels, channels), want)
+
+
+def wide_pixels(
+    array: np.ndarray,
+    first: tuple[int, int, int],
+    box: tuple[int, int],
+    stride: int,
+    halo: int,
+    offset: int,
+    count: int,
+) -> np.ndarray:
+    """What im2col::w loads, by the ISA's text: a walk along W inside the moved box, on into the next image, at one H.
+
+    first: (w, h, n); box: the corners; count: pixels, 0 for the 128 of im2col::w::128 with their four halos.
+    """
+    images, _, width, channels = array.shape
+
+    def walk(steps: int) -> list[tuple[int, int]]:
+        w, n, places = first[0] + offset, first[2], []
+        for _ in range(steps):
+            places.append((w, n))
+            w += stride
+            if w > width - 1 + box[1] + offset:
+                w, n = box[0] + offset, n + 1
+        return places
+
+    if count:
+        places = walk(count + halo)
+    else:
+        all_places = walk(128 + halo)
+        groups = [all_places[32 * (g + 1) : 32 * (g + 1) + halo] for g in range(4)]
+        places = all_places[:128] + [groups[g][h] for h in range(halo) for g in range(4)]
+    rows = np.zeros((len(places), channels), array.dtype)
+    for row, (w, n) in enumerate(places):
+        if 0 <= w < width and n < images:
+            rows[row] = array[n, first[1], w]
+    return rows
+
+
+def unswizzled(smem: np.ndarray, rows: int, pitch: int, swizzle: int) -> np.ndarray:
+    at = np.arange(rows * pitch, dtype=np.int64)
+    mask, shift = {2: (0x30, 3), 3: (0x70, 3), 4: (0x60, 2)}[swizzle]
+    return smem[at ^ (at >> shift & mask)]
+
+
+@pytest.mark.parametrize(("halo", "offset"), [(0, 0), (2, 0), (1, 1), (0, 2), (3, 2)])
+@pytest.mark.parametrize(("stride", "box"), [(1, (0, 0)), (2, (-1, 0)), (3, (-1, -1))])
+@pytest.mark.parametrize("pixels", [37, 0])
+def test_im2col_w_walks_one_row_of_every_image(
+    pixels: int, stride: int, box: tuple[int, int], halo: int, offset: int
+) -> None:
+    rng = np.random.default_rng()
+    images, height, width, channels = 24, 3, 9, 16
+    array = rng.normal(size=(images, height, width, channels)).astype(np.float32)
+    encoded = tma.encode_im2col(
+        F32, BASE, [channels, width, height, images], [64, 64 * width, 64 * width * height],
+        [box[0]], [box[1]], channels, pixels, [1, stride, 1, 1], swizzle=2, wide_mode=int(pixels == 0),
+    )  # fmt: skip
+    first = (box[0] + stride, 1, 2)
+    want = wide_pixels(array, first, box, stride, halo, offset, pixels)
+    assert tma.box_bytes(encoded, halo=halo) == want.nbytes
+    smem = np.full(-(-want.nbytes // 64) * 64, 0xEE, np.uint8)
+    memory = array.view(np.uint8).reshape(-1)
+    tma.copy_box("load", encoded, [0, *first], memory, BASE, smem, im2col_offsets=[halo, offset])
+    got = unswizzled(smem, len(want), 64, 2).view(np.float32).reshape(want.shape)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_im2col_w_begins_in_its_box_or_to_its_left() -> None:
+    array = np.zeros((2, 2, 8, 16), np.float32)
+    encoded = tma.encode_im2col(
+        F32, BASE, [16, 8, 2, 2], [64, 512, 1024], [-2], [-2], 16, 8, [1, 1, 1, 1], swizzle=2, wide_mode=0
+    )
+    for w, halo, offset, message in (
+        (6, 0, 0, "right of the box"),
+        (0, 512, 0, "at most 511 and 31"),
+        (0, 0, 32, "at most 511 and 31"),
+    ):
+        with pytest.raises(tma.TensorMapError, match=message):
+            tma.copy_box("load", encoded, [0, w, 0, 0], array.view(np.uint8).reshape(-1), BASE,
+                         np.zeros(2**16, np.uint8), im2col_offsets=[halo, offset])  # fmt: skip
+    smem = np.zeros(512, np.uint8)
+    tma.copy_box("load", encoded, [0, -5, 0, 0], array.view(np.uint8).reshape(-1), BASE, smem, im2col_offsets=[0, 0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"swizzle": 0}, "needs swizzle"),
+        ({"swizzle": 1}, "needs swizzle"),
+        ({"swizzle": 5}, "needs swizzle"),
+        ({"lower_corner": [3], "upper_corner": [-6]}, "is empty"),
+        ({"lower_corner": [0, 0]}, "wide ones a single one"),
+        ({"pixels_per_column": 0}, "pixelsPerColumn"),
+        ({"wide_mode": 2}, "mode must be 0 or 1"),
+    ],
+)
+def test_wide_maps_that_the_driver_refuses(changes: dict[str, object], message: str) -> None:
+    options = {"lower_corner": [0], "upper_corner": [0], "pixels_per_column": 8, "swizzle": 2, "wide_mode": 0}
+    with pytest.raises(tma.TensorMapError, match=message):
+        tma.encode_im2col(
+            F32, BASE, [16, 8, 2, 2], [64, 512, 1024], channels_per_pixel=16, element_strides=[1, 1, 1, 1],
+            **options | changes,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("wide_mode", "pixels"), [(0, 8), (1, 128)])
+def test_a_wide_map_serves_no_gather(wide_mode: int, pixels: int) -> None:
+    encoded = tma.encode_im2col(
+        F32, BASE, [16, 8, 2, 2], [64, 512, 1024], [0], [0], 16, 8, [1, 1, 1, 1], swizzle=2, wide_mode=wide_mode
+    )
+    assert tma.box_bytes(encoded) == 64 * pixels
+    memory, smem = np.zeros(2**12, np.uint8), np.zeros(2**14, np.uint8)
+    with pytest.raises(tma.TensorMapError, match="mode and the tensor map's differ"):
+        tma.copy_box("load", encoded, [0] * 5, memory, BASE, smem, gather=True)

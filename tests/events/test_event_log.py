@@ -95,6 +95,52 @@ def test_accesses_tell_addresses_and_bytes() -> None:
     assert (accesses.address[shared] + accesses.span[shared] <= 0x400 + 512).all()
 
 
+ACCESS = """.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry one(.param .u64 memory, .param .u32 stride) {
+  .shared .align 16 .b8 room[32768];
+  .reg .b32 %r<8>; .reg .b64 %rd<4>;
+  ld.param.u64 %rd0, [memory]; ld.param.u32 %r1, [stride]; mov.u32 %r0, %tid.x; mul.lo.u32 %r2, %r0, %r1;
+  mov.u32 %r3, room; add.u32 %r3, %r3, %r2; cvt.u64.u32 %rd1, %r2; add.u64 %rd0, %rd0, %rd1;
+  OPERATION
+  ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("operation", "stride", "sectors", "lines", "wavefronts"),
+    [
+        ("ld.global.b32 %r4, [%rd0];", 4, 4, 1, 0),
+        ("ld.global.b32 %r4, [%rd0];", 0, 1, 1, 0),
+        ("ld.global.b32 %r4, [%rd0];", 36, 32, 9, 0),
+        ("st.global.b16 [%rd0], 1;", 32, 32, 8, 0),
+        ("st.global.v4.b32 [%rd0], {%r0, %r0, %r0, %r0};", 16, 16, 4, 0),
+        ("red.global.add.u32 [%rd0], 1;", 256, 32, 32, 0),
+        ("ld.shared.b32 %r4, [%r3];", 4, 0, 0, 1),
+        ("ld.shared.b32 %r4, [%r3];", 0, 0, 0, 1),
+        ("ld.shared.b32 %r4, [%r3];", 8, 0, 0, 2),
+        ("st.shared.b32 [%r3], 1;", 128, 0, 0, 32),
+        ("ld.shared.b64 %rd2, [%r3];", 8, 0, 0, 2),
+        ("ld.shared.v4.b32 {%r4, %r5, %r6, %r7}, [%r3];", 16, 0, 0, 4),
+        ("ld.shared.v4.b32 {%r4, %r5, %r6, %r7}, [%r3];", 64, 0, 0, 16),
+        ("red.shared.add.u32 [%r3], 1;", 4, 0, 0, 1),
+        ("red.shared.add.u32 [%r3], 1;", 0, 0, 0, 32),
+        ("ld.shared.b8 %r4, [%r3];", 1, 0, 0, 1),
+    ],
+)
+def test_accesses_tell_what_they_ask_of_the_memories(
+    operation: str, stride: int, sectors: int, lines: int, wavefronts: int
+) -> None:
+    memory = torch.zeros(4096, dtype=torch.int32)
+    base = memory[(-memory.data_ptr() % 256) // 4 :]
+    kernel = gpu.Module(ACCESS.replace("OPERATION", operation), "one.ptx")["one"]
+    log = gpu.EmulatedDevice("sm_90a").record(kernel.prepare(gpu.EmulatedDevice("sm_90a"), 1, 32, args=[base, stride]))
+    accesses = log.accesses
+    assert (accesses.sectors[0], accesses.lines[0], accesses.wavefronts[0]) == (sectors, lines, wavefronts)
+
+
 def test_barriers_have_numbers_and_phases_and_what_waited_says_since_when() -> None:
     log, _ = record("reduce")
     assert (log.barriers.kind == NAMED).all()

@@ -12,12 +12,31 @@ namespace {
 
 constexpr std::uint32_t kMaxRowBytes = 256 * 8;
 
+using Mode = BoxRequest::Mode;
+
+void check_wide(const TensorMap& map, const BoxRequest& request) {
+  const std::int64_t halo = request.im2col_offsets[0], offset = request.im2col_offsets[1];
+  const std::int64_t most = map.wide == Im2colWide::kW128 ? 31 : 511;
+  if (halo > most || offset > 31) {
+    throw TensorMapError("tensor copy: wHalo = " + std::to_string(halo) + " and wOffset = " +
+                         std::to_string(offset) + "; expected at most " + std::to_string(most) + " and 31");
+  }
+  if (request.coordinates[1] > static_cast<std::int64_t>(map.global_dim[1]) - 1 + map.upper_corner[0]) {
+    throw TensorMapError("tensor copy: the first pixel, W = " + std::to_string(request.coordinates[1]) +
+                         ", lies to the right of the box; im2col::w begins in it or to its left");
+  }
+}
+
 void check_mode(const TensorMap& map, const BoxRequest& request) {
   if (map.interleave != Interleave::kNone)
     throw TensorMapError("tensor copy: interleaved layouts are not implemented");
-  if (map.im2col != (request.mode == BoxRequest::Mode::kIm2col)) {
-    throw TensorMapError("tensor copy: the instruction's mode and the tensor map's differ (tiled or im2col)");
+  const Mode mode = request.mode == Mode::kGather4 ? Mode::kTile : request.mode;
+  if (mode != map_mode(map)) {
+    throw TensorMapError(
+        "tensor copy: the instruction's mode and the tensor map's differ (tiled, im2col, im2col::w or "
+        "im2col::w::128)");
   }
+  if (map.wide != Im2colWide::kNone) check_wide(map, request);
   if (request.mode == BoxRequest::Mode::kGather4 && (map.rank != 2 || map.box_dim[1] != 1)) {
     throw TensorMapError("tensor copy: gather4 and scatter4 need a 2-D tensor map with boxDim[1] = 1");
   }
@@ -160,11 +179,21 @@ ReduceType reduce_type(const TensorMap& map) {
 
 }  // namespace
 
+BoxRequest::Mode map_mode(const TensorMap& map) {
+  if (!map.im2col) return Mode::kTile;
+  return map.wide == Im2colWide::kNone ? Mode::kIm2col
+         : map.wide == Im2colWide::kW  ? Mode::kIm2colW
+                                       : Mode::kIm2colW128;
+}
+
 std::uint32_t box_bytes(const TensorMap& map, const BoxRequest& request) {
-  if (request.mode == BoxRequest::Mode::kIm2col) {
-    return smem_bytes(map.type, map.channels_per_pixel) * map.pixels_per_column;
+  if (map.im2col) {
+    std::uint32_t pixels = map.pixels_per_column;
+    if (request.mode == Mode::kIm2colW) pixels += request.im2col_offsets[0];
+    if (request.mode == Mode::kIm2colW128) pixels = 128 + 4u * request.im2col_offsets[0];
+    return smem_bytes(map.type, map.channels_per_pixel) * pixels;
   }
-  std::uint32_t rows = request.mode == BoxRequest::Mode::kGather4 ? 4 : 1;
+  std::uint32_t rows = request.mode == Mode::kGather4 ? 4 : 1;
   for (int i = 1; i < map.rank; ++i) rows *= static_cast<std::uint32_t>(box_extent(map, i));
   return rows * smem_bytes(map.type, box_extent(map, 0));
 }

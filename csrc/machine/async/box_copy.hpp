@@ -21,12 +21,15 @@ class GlobalAccess {
 
 // One tensor copy: where in the tensor, and how the box is cut.
 struct BoxRequest {
-  enum class Mode : std::uint8_t { kTile, kGather4, kIm2col };
+  enum class Mode : std::uint8_t { kTile, kGather4, kIm2col, kIm2colW, kIm2colW128 };
   Mode mode = Mode::kTile;
   // kTile: one coordinate per dimension, dimension 0 first. kGather4 (and scatter4): column, then four rows.
   std::array<std::int32_t, 5> coordinates{};
-  std::array<std::uint16_t, 3> im2col_offsets{};
+  std::array<std::uint16_t, 3> im2col_offsets{};  // kIm2colW, kIm2colW128: wHalo, wOffset
 };
+
+// The mode that the map is made for; a tiled one serves kGather4, too.
+BoxRequest::Mode map_mode(const TensorMap& map);
 
 // Bytes that the box takes in shared memory. A load completes as many on its mbarrier, out-of-bounds ones
 // included; of padded elements only the bits that they have.

@@ -101,6 +101,48 @@ void for_each_im2col_row(const TensorMap& map, const BoxRequest& request, Visit&
   }
 }
 
+// im2col::w: as im2col, but pixels are walked along the width alone, on into the next image; the offset moves
+// the box and the first pixel. `halo` more pixels follow what the map's column has. im2col::w::128 has 128
+// pixels, and as many more after every 32 of them: the first of each of the four groups, then the second, …
+// (rows of four, as tcgen05.cp.4x256b takes them).
+template <typename Visit>
+void for_each_wide_row(const TensorMap& map, const BoxRequest& request, Visit&& visit) {
+  constexpr int kGroup = 32, kGroups = 4;
+  const int batch = map.rank - 1, count = map.channels_per_pixel;
+  const std::uint32_t pitch = smem_bytes(map.type, count);
+  const int halo = request.im2col_offsets[0], offset = request.im2col_offsets[1];
+  const std::int64_t lower = map.lower_corner[0] + offset;
+  const std::int64_t upper = static_cast<std::int64_t>(map.global_dim[1]) - 1 + map.upper_corner[0] + offset;
+  std::int64_t width = std::int64_t{request.coordinates[1]} + offset, image = request.coordinates[batch];
+  const auto row = [&](int number, std::int64_t at_width, std::int64_t at_image) {
+    std::uint64_t line = map.global_address;
+    bool inside = true;
+    for (int i = 1; i < map.rank; ++i) {
+      const std::int64_t at = i == 1 ? at_width : i == batch ? at_image : request.coordinates[i];
+      inside &= at >= 0 && at < static_cast<std::int64_t>(map.global_dim[i]);
+      line += static_cast<std::uint64_t>(at) * map.global_stride[i];
+    }
+    visit(cut_row(map, request.coordinates[0], count, line, inside,
+                  static_cast<std::uint32_t>(number) * pitch));
+  };
+  const auto step = [&](std::int64_t& at_width, std::int64_t& at_image) {
+    at_width += map.element_stride[1];
+    if (at_width <= upper) return;
+    at_width = lower;
+    ++at_image;
+  };
+  const bool groups = request.mode == BoxRequest::Mode::kIm2colW128;
+  const int pixels = groups ? kGroup * kGroups : map.pixels_per_column;
+  for (int pixel = 0; pixel < pixels; ++pixel) {
+    row(pixel, width, image);
+    step(width, image);
+    if (!groups || pixel % kGroup != kGroup - 1) continue;
+    std::int64_t beyond = width, of = image;
+    for (int i = 0; i < halo; ++i, step(beyond, of)) row(pixels + kGroups * i + pixel / kGroup, beyond, of);
+  }
+  for (int i = 0; !groups && i < halo; ++i, step(width, image)) row(pixels + i, width, image);
+}
+
 template <typename Visit>
 void for_each_box_row(const TensorMap& map, const BoxRequest& request, Visit&& visit) {
   switch (request.mode) {
@@ -110,6 +152,9 @@ void for_each_box_row(const TensorMap& map, const BoxRequest& request, Visit&& v
       return for_each_gathered_row(map, request, visit);
     case BoxRequest::Mode::kIm2col:
       return for_each_im2col_row(map, request, visit);
+    case BoxRequest::Mode::kIm2colW:
+    case BoxRequest::Mode::kIm2colW128:
+      return for_each_wide_row(map, request, visit);
   }
 }
 

@@ -85,11 +85,24 @@ void check_swizzle(const TensorMap& map) {
   if (map.nan_fill && !is_float(map.type)) refuse("NaN fill needs a floating-point type");
 }
 
+void check_wide(const TensorMap& map) {
+  if (map.wide > Im2colWide::kW128) refuse("an im2col mode of its own");
+  if (map.interleave != Interleave::kNone) refuse("im2col::w does not go with interleave");
+  const bool known =
+      map.swizzle == Swizzle::k64B || map.swizzle == Swizzle::k128B || map.swizzle == Swizzle::k128BAtom32B;
+  if (!known) refuse("im2col::w needs swizzle 64B, 128B or 128B_ATOM_32B");
+  const auto width = static_cast<std::int64_t>(map.global_dim[1]);
+  if (map.lower_corner[0] > width - 1 + map.upper_corner[0])
+    refuse("the box from pixelBoxLowerCornerWidth to pixelBoxUpperCornerWidth is empty");
+}
+
 void check_im2col(const TensorMap& map) {
   if (map.rank < 3) refuse("im2col needs a rank of 3 to 5");
   if (map.channels_per_pixel == 0 || map.channels_per_pixel > 256)
     refuse("channelsPerPixel must be 1 to 256");
-  if (map.pixels_per_column == 0 || map.pixels_per_column > 1024) refuse("pixelsPerColumn must be 1 to 1024");
+  if (map.wide != Im2colWide::kW128 && (map.pixels_per_column == 0 || map.pixels_per_column > 1024))
+    refuse("pixelsPerColumn must be 1 to 1024");
+  if (map.wide != Im2colWide::kNone) return check_wide(map);
   const int limit = map.rank == 3 ? 32768 : map.rank == 4 ? 128 : 16;
   for (int i = 0; i < map.rank - 2; ++i) {
     for (const int corner : {int{map.lower_corner[i]}, int{map.upper_corner[i]}}) {

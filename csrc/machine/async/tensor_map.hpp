@@ -31,6 +31,9 @@ enum class TensorMapType : std::uint8_t {
 
 enum class Interleave : std::uint8_t { kNone, k16B, k32B };
 
+// im2col along the width alone, with a halo: .im2col::w and .im2col::w::128.
+enum class Im2colWide : std::uint8_t { kNone, kW, kW128 };
+
 std::string_view tensor_map_type_name(TensorMapType type);
 // Bits of one element in global memory.
 int tensor_map_element_bits(TensorMapType type);
@@ -47,11 +50,13 @@ struct TensorMap {
   std::uint8_t l2_promotion = 0;  // 0, 64, 128 or 256 bytes as 0-3; kept, without effect
   bool nan_fill = false;          // out-of-bounds elements read as NaN instead of zero
   bool im2col = false;
+  Im2colWide wide = Im2colWide::kNone;  // of im2col
   std::array<std::uint64_t, kMaxRank> global_dim{};
   std::array<std::uint64_t, kMaxRank> global_stride{};  // [0] is unused
   std::array<std::uint16_t, kMaxRank> box_dim{};
   std::array<std::uint8_t, kMaxRank> element_stride{};
-  // im2col only (rank 3 to 5): offsets of the bounding box's corners, channels and pixels per column.
+  // im2col only (rank 3 to 5): offsets of the bounding box's corners (wide: the first alone), channels and
+  // pixels per column (.im2col::w::128: always 128).
   std::array<std::int16_t, 3> lower_corner{};
   std::array<std::int16_t, 3> upper_corner{};
   std::uint16_t channels_per_pixel = 0;

@@ -50,6 +50,11 @@ Swizzle swizzle_of(const TensorMapBytes& bytes) {
   return static_cast<Swizzle>(static_cast<std::uint64_t>(Swizzle::k128B) + atomicity);
 }
 
+// Dimensions with corners.
+int corners_of(const TensorMap& map) {
+  return map.wide == Im2colWide::kNone ? map.rank - 2 : 1;
+}
+
 std::int16_t signed_corner(const TensorMapBytes& bytes, Bits at) {
   const std::uint64_t sign = 1ull << (at.count - 1);
   return static_cast<std::int16_t>(static_cast<std::int64_t>(get(bytes, at) ^ sign) -
@@ -88,9 +93,11 @@ TensorMapBytes pack_tensor_map(const TensorMap& map) {
   if (!map.im2col) return bytes;
   set(bytes, box(0), map.channels_per_pixel - 1u);
   set(bytes, kPixels, map.pixels_per_column - 1u);
-  for (int i = 0; i < map.rank - 2; ++i) {
-    set(bytes, corner(map.rank, i, false), static_cast<std::uint64_t>(map.lower_corner[i]));
-    set(bytes, corner(map.rank, i, true), static_cast<std::uint64_t>(map.upper_corner[i]));
+  set(bytes, kWide, static_cast<std::uint64_t>(map.wide));
+  const int dimensions = corners_of(map);
+  for (int i = 0; i < dimensions; ++i) {
+    set(bytes, corner(dimensions, i, false), static_cast<std::uint64_t>(map.lower_corner[i]));
+    set(bytes, corner(dimensions, i, true), static_cast<std::uint64_t>(map.upper_corner[i]));
   }
   return bytes;
 }
@@ -118,9 +125,11 @@ TensorMap unpack_tensor_map(const TensorMapBytes& bytes) {
   if (!map.im2col) return map;
   map.channels_per_pixel = static_cast<std::uint16_t>(get(bytes, box(0)) + 1);
   map.pixels_per_column = static_cast<std::uint16_t>(get(bytes, kPixels) + 1);
-  for (int i = 0; i < map.rank - 2; ++i) {
-    map.lower_corner[i] = signed_corner(bytes, corner(map.rank, i, false));
-    map.upper_corner[i] = signed_corner(bytes, corner(map.rank, i, true));
+  map.wide = static_cast<Im2colWide>(get(bytes, kWide));
+  const int dimensions = corners_of(map);
+  for (int i = 0; i < dimensions; ++i) {
+    map.lower_corner[i] = signed_corner(bytes, corner(dimensions, i, false));
+    map.upper_corner[i] = signed_corner(bytes, corner(dimensions, i, true));
   }
   return map;
 }

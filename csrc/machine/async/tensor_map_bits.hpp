@@ -28,7 +28,8 @@ constexpr Bits kL2Promotion{81, 2};
 constexpr Bits kAtomicity{83, 3};
 constexpr Bits kLarge{85, 1};  // for tensors of 128 KiB and more; CUTLASS clears it of small ones
 constexpr Bits kSwizzle96{86, 1};
-constexpr Bits kUnknown{87, 9};
+constexpr Bits kUnknown{87, 7};
+constexpr Bits kWide{94, 2};  // .im2col::w: a place of ours, since no code that we can read shows hardware's
 
 constexpr std::uint64_t kTiled = 2, kIm2col = 3;
 
@@ -52,8 +53,9 @@ constexpr Bits box(int i) {
 // im2col: channels instead of box 0, corners instead of the other boxes: the more dimensions, the fewer bits
 // each.
 constexpr Bits kPixels{480, 10};
-constexpr Bits corner(int rank, int i, bool upper) {
-  const int count = rank == 3 ? 16 : rank == 4 ? 8 : 5;
+// .im2col::w has corners along one dimension.
+constexpr Bits corner(int dimensions, int i, bool upper) {
+  const int count = dimensions == 1 ? 16 : dimensions == 2 ? 8 : 5;
   return {448 + (upper ? 16 : 0) + count * i, count};
 }
 

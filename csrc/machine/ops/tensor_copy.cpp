@@ -14,13 +14,16 @@ namespace {
 
 using Kind = BulkOperation::Kind;
 
-enum Flags : std::uint32_t { kGather = 1, kIm2col = 2, kPair = 4, kLoad = 8, kPrefetch = 16 };
+using Mode = BoxRequest::Mode;
+
+enum Flags : std::uint32_t { kPair = 1, kLoad = 2, kPrefetch = 4 };
 
 constexpr std::uint32_t kAbsent = 0xffffffffu;
 
 // Operands of a tensor copy; numbers are of Extra::refs. Extra has the map and, of a load, the mbarrier.
 struct CopyOperands {
   std::uint32_t flags = 0;
+  Mode mode = Mode::kTile;
   ExtraAddress shared;
   std::uint32_t coordinates = 0, coordinate_count = 0;
   std::uint32_t offsets = 0, offset_count = 0;  // of im2col
@@ -30,8 +33,7 @@ struct CopyOperands {
 
 BoxRequest request_of(const Warp& w, const Inst* i, const CopyOperands& plan, int lane) {
   BoxRequest request;
-  if ((plan.flags & kGather) != 0) request.mode = BoxRequest::Mode::kGather4;
-  if ((plan.flags & kIm2col) != 0) request.mode = BoxRequest::Mode::kIm2col;
+  request.mode = plan.mode;
   for (std::uint32_t n = 0; n < plan.coordinate_count; ++n) {
     request.coordinates[n] =
         static_cast<std::int32_t>(lanes32(w, i->extra->refs[plan.coordinates + n])[lane]);
@@ -45,7 +47,7 @@ BoxRequest request_of(const Warp& w, const Inst* i, const CopyOperands& plan, in
 }
 
 void check_rank(const Warp& w, const Inst* i, int lane, const CopyOperands& plan, const TensorMap& map) {
-  const int rank = (plan.flags & kGather) != 0 ? 2 : static_cast<int>(plan.coordinate_count);
+  const int rank = plan.mode == Mode::kGather4 ? 2 : static_cast<int>(plan.coordinate_count);
   if (map.rank != rank) {
     raise_fault(w, i, lane, "tensor_map",
                 "a tensor map of rank " + std::to_string(map.rank) + " used by a ." + std::to_string(rank) +
@@ -58,7 +60,7 @@ void check_rank(const Warp& w, const Inst* i, int lane, const CopyOperands& plan
 // at negative coordinates. Measured on H100 and H200.
 void check_coordinates(const Warp& w, const Inst* i, int lane, const CopyOperands& plan,
                        const BulkOperation& op) {
-  if (op.box.mode != BoxRequest::Mode::kTile || op.map.interleave != Interleave::kNone) return;
+  if (op.box.mode != Mode::kTile || op.map.interleave != Interleave::kNone) return;
   const std::int64_t bits = std::int64_t{op.box.coordinates[0]} * tensor_map_element_bits(op.map.type);
   if (bits % 128 != 0) {
     raise_fault(w, i, lane, "tensor_map",
@@ -124,14 +126,21 @@ void build_map(Builder& b, const Operand& operand, CopyOperands& plan) {
   plan.coordinates = static_cast<std::uint32_t>(b.extra().refs.size());
   plan.coordinate_count = b.use_vector(b.children(operand)[1], 'w');
   const unsigned dimensions = b.has("1d") ? 1 : b.has("2d") ? 2 : b.has("3d") ? 3 : b.has("4d") ? 4 : 5;
-  const unsigned wanted = (plan.flags & kGather) != 0 ? 5 : dimensions;
+  const unsigned wanted = plan.mode == Mode::kGather4 ? 5 : dimensions;
   if (plan.coordinate_count != wanted) b.refuse("expected " + std::to_string(wanted) + " coordinates");
+}
+
+Mode mode_of(const Builder& b) {
+  if (b.has("tile::gather4") || b.has("tile::scatter4")) return Mode::kGather4;
+  if (b.has("im2col") || b.has("im2col_no_offs")) return Mode::kIm2col;
+  if (b.has("im2col::w")) return Mode::kIm2colW;
+  if (b.has("im2col::w::128")) return Mode::kIm2colW128;
+  return Mode::kTile;
 }
 
 void build_copy(Builder& b) {
   CopyOperands plan;
-  if (b.has("tile::gather4") || b.has("tile::scatter4")) plan.flags |= kGather;
-  if (b.has("im2col") || b.has("im2col_no_offs")) plan.flags |= kIm2col;
+  plan.mode = mode_of(b);
   if (b.has("cta_group::2")) plan.flags |= kPair;
   if (b.has("mbarrier::complete_tx::bytes")) plan.flags |= kLoad;
   if (b.has("prefetch")) plan.flags |= kPrefetch;
@@ -144,12 +153,15 @@ void build_copy(Builder& b) {
   } else if (!prefetch) {
     plan.shared = b.address_extra(b.operand(next++));
   }
-  if (b.has("im2col")) {
+  const bool wide = plan.mode == Mode::kIm2colW || plan.mode == Mode::kIm2colW128;
+  if (b.has("im2col") || wide) {
     plan.offsets = static_cast<std::uint32_t>(b.extra().refs.size());
     plan.offset_count = b.use_vector(b.operand(next++), 'h');
-    const std::uint32_t wanted = std::max(plan.coordinate_count, 2u) - 2;
-    if (wanted == 0) b.refuse("im2col copies have 3 to 5 dimensions");
-    if (plan.offset_count != wanted) b.refuse("expected " + std::to_string(wanted) + " im2col offsets");
+    const std::uint32_t spatial = std::max(plan.coordinate_count, 2u) - 2;
+    if (spatial == 0) b.refuse("im2col copies have 3 to 5 dimensions");
+    if (wide && plan.offset_count != 2) b.refuse("expected {wHalo, wOffset}");
+    if (!wide && plan.offset_count != spatial)
+      b.refuse("expected " + std::to_string(spatial) + " im2col offsets");
   }
   if (b.has("multicast::cluster")) plan.mask = b.use_extra(b.operand(next++), 'h');
   if (b.has("L2::cache_hint")) ++next;
@@ -166,8 +178,9 @@ void register_tensor_copy(Table& t) {
   t.family("Asynchronous copies: tensor", InstClass::kAsync);
   // The group may come after the dimension, as CUTLASS writes it, or after the completion mechanism.
   t.row(
-      "cp.async.bulk.tensor.{1d|2d|3d|4d|5d}[.cta_group::1|.cta_group::2][.tile|.tile::gather4|.im2col]"
-      ".{shared::cluster|shared::cta}.global[.tile|.tile::gather4|.im2col].mbarrier::complete_tx::bytes"
+      "cp.async.bulk.tensor.{1d|2d|3d|4d|5d}[.cta_group::1|.cta_group::2]"
+      "[.tile|.tile::gather4|.im2col|.im2col::w|.im2col::w::128].{shared::cluster|shared::cta}.global"
+      "[.tile|.tile::gather4|.im2col|.im2col::w|.im2col::w::128].mbarrier::complete_tx::bytes"
       "[.multicast::cluster][.cta_group::1|.cta_group::2][.L2::cache_hint]",
       does::by_map(does::copies(Space::kShared, Space::kGlobal)).signalling(), build_copy, copy);
   t.row(
@@ -183,8 +196,9 @@ void register_tensor_copy(Table& t) {
       "[.tile|.im2col_no_offs].bulk_group[.L2::cache_hint]",
       does::by_map(does::reduces(Space::kGlobal, Space::kShared)), build_copy, copy);
   t.row(
-      "cp.async.bulk.prefetch.tensor.{1d|2d|3d|4d|5d}[.tile|.tile::gather4|.im2col].L2.global"
-      "[.tile|.tile::gather4|.im2col][.L2::cache_hint]",
+      "cp.async.bulk.prefetch.tensor.{1d|2d|3d|4d|5d}[.tile|.tile::gather4|.im2col|.im2col::w|.im2col::w::"
+      "128]"
+      ".L2.global[.tile|.tile::gather4|.im2col|.im2col::w|.im2col::w::128][.L2::cache_hint]",
       does::by_map(does::prefetches()), build_copy, copy);
 }
 

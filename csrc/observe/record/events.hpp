@@ -30,6 +30,9 @@ struct EventLog {
     std::uint8_t lanes;
     std::uint8_t space;  // 0 global, 1 shared
     std::uint8_t kind;   // 1 read, 2 write, 3 both
+    // Of global memory: pieces of 32 and of 128 bytes that the lanes touch.
+    std::uint8_t sectors, lines;
+    std::uint8_t wavefronts;  // of shared memory: cycles that its banks need
   };
   struct Barrier {
     std::uint64_t event;

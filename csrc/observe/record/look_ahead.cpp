@@ -8,6 +8,7 @@
 #include "machine/memory/access.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/tensor/tmem_transfer.hpp"
+#include "observe/record/coalescing.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -55,10 +56,14 @@ void look_at_access(const Warp& w, const Inst* inst, const AccessForm& form, Spa
   }
   const auto lanes = static_cast<std::uint8_t>(std::popcount(access.lanes));
   const std::uint64_t span = std::min<std::uint64_t>(high - low + form.bytes, 0xffffffffu);
+  const bool global = space != Space::kShared;
   seen.accesses.push_back({event, low, static_cast<std::uint32_t>(span),
                            static_cast<std::uint32_t>(lanes) * form.bytes, lanes,
                            static_cast<std::uint8_t>(space == Space::kShared),
-                           static_cast<std::uint8_t>((form.reads ? 1 : 0) | (form.writes ? 2 : 0))});
+                           static_cast<std::uint8_t>((form.reads ? 1 : 0) | (form.writes ? 2 : 0)),
+                           global ? pieces(access, span, form.bytes, 32) : std::uint8_t{0},
+                           global ? pieces(access, span, form.bytes, 128) : std::uint8_t{0},
+                           global ? std::uint8_t{0} : wavefronts(access, form)});
 }
 
 void look_at_barrier(const Warp& w, const Inst* inst, Detail detail, std::uint64_t event, Seen& seen) {

@@ -123,6 +123,13 @@ _SM_90 = (
     Figure(
         "load_rate", 1815, "B/cycle", "loads, all SMs, from L2", "measured: bandwidth.l2_read_gbs_by_ctas, 132 CTAs"
     ),
+    Figure(
+        "store_line",
+        3,
+        "cycles",
+        "a store, per line of 128 bytes that its lanes touch",
+        "fitted: gemm, 1024 × 1024 × 1024; mla_decode_sm90, B=4 S=4096 H=128",
+    ),
     Figure("store_port", 62, "B/cycle", "stores, from one SM", "assumed: as loads"),
     Figure("store_rate", 2670, "B/cycle", "stores, all SMs, into L2", "measured: bandwidth.write_gbs_by_bytes, 16 MiB"),
     Figure("l2_rate", 2950, "B/cycle", "loads and stores together, all SMs, L2", "fitted: copy, 16 MiB"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -9,9 +10,23 @@ from typing import Any
 import numpy as np
 
 from sglab.events.columns import EventColumns
-from sglab.events.tables import ELEMENT_TYPES, MMA_KINDS, TMEM_KINDS, Array, Copies, Mmas, TensorMapInfo
+from sglab.events.tables import (
+    ELEMENT_TYPES,
+    GLOBAL,
+    MMA_KINDS,
+    TMEM_KINDS,
+    Accesses,
+    Array,
+    Copies,
+    Mmas,
+    TensorMapInfo,
+)
 from sglab.events.timing.figures import Figures
+from sglab.gpu.arguments import Allocation
 from sglab.gpu.geometry import Geometry
+
+_ALIGNED, _LINE = 512, np.uint64(128)
+_FIRST = 1 << 40
 
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "f64": 8, "s32": 4, "e2m1": 0.5, "e2m3": 1, "e3m2": 1}
 _RATE = {"f16": 1.0, "tf32": 0.5, "f8f6f4": 2.0, "i8": 2.0, "mxf8f6f4": 2.0, "mxf4": 4.0, "mxf4nvf4": 4.0}
@@ -27,7 +42,33 @@ def cluster_columns(geometry: Geometry) -> dict[str, Array]:
     }
 
 
-def copy_columns(copies: Copies, maps: list[TensorMapInfo]) -> dict[str, Array]:
+def placed(addresses: Array, allocations: Sequence[Allocation]) -> Array:
+    """Where the bytes would be if the launch's memory lay in one piece, each allocation at a multiple of 512 bytes as
+    CUDA's are: what the model makes of a launch must not depend on where a process happens to have its tensors."""
+    if not allocations:
+        return addresses
+    ordered = sorted(allocations, key=lambda one: one.address)
+    begin = np.array([one.address for one in ordered], np.uint64)
+    room = np.array([-(-one.nbytes // _ALIGNED) * _ALIGNED for one in ordered], np.uint64)
+    target = np.uint64(_FIRST) + np.cumsum(room) - room
+    own = np.clip(np.searchsorted(begin, addresses, side="right") - 1, 0, None)
+    offset = addresses - begin[own]
+    inside = (addresses >= begin[own]) & (offset < room[own])
+    moved: Array = np.where(inside, target[own] + offset, addresses)
+    return moved
+
+
+def access_columns(accesses: Accesses, allocations: Sequence[Allocation]) -> dict[str, Array]:
+    """With global addresses as `placed` has them; what lies in one stretch covers lines as it does there."""
+    in_global = accesses.space == GLOBAL
+    address = np.where(in_global, placed(accesses.address, allocations), accesses.address)
+    stretch = in_global & (accesses.span <= accesses.sectors.astype(np.uint32) * 32)
+    covered = (address + accesses.span - 1) // _LINE - address // _LINE + 1
+    lines = np.where(stretch, covered, accesses.lines).astype(np.uint8)
+    return {**vars(accesses), "address": address, "lines": lines}
+
+
+def copy_columns(copies: Copies, maps: list[TensorMapInfo], allocations: Sequence[Allocation] = ()) -> dict[str, Array]:
     """Where in global memory each copy's rows are: `rows` of `row_bytes`, `pitch` apart."""
     count = len(copies.event)
     address = np.where(copies.address > 0, copies.address, 0)
@@ -44,7 +85,7 @@ def copy_columns(copies: Copies, maps: list[TensorMapInfo]) -> dict[str, Array]:
     names = ("event", "done", "mbarrier", "nbytes", "multicast", "kind")
     return {
         **{name: getattr(copies, name) for name in names},
-        "address": address.astype(np.uint64),
+        "address": np.where(address > 0, placed(address.astype(np.uint64), allocations), np.uint64(0)),
         "rows": rows.astype(np.uint32),
         "row_bytes": row_bytes.astype(np.uint32),
         "pitch": pitch.astype(np.uint64),

@@ -20,7 +20,7 @@ from sglab.events.timing.costs import (
     instruction_costs,
 )
 from sglab.events.timing.figures import Figures, figures_of
-from sglab.events.timing.tables import cluster_columns, copy_columns, tensor_operations
+from sglab.events.timing.tables import access_columns, cluster_columns, copy_columns, tensor_operations
 from sglab.gpu import core
 from sglab.gpu.errors import LaunchError
 
@@ -104,10 +104,10 @@ class TimedLog:
         log, geometry = self.log, self.log.geometry
         tables = {
             "runs": log._runs,
-            "accesses": vars(log.accesses),
+            "accesses": access_columns(log.accesses, log.allocations),
             "barriers": vars(log.barriers),
             "phases": {**vars(log.phases), "asynchronous": log.phases.asynchronous.view(np.uint8)},
-            "copies": copy_columns(log.copies, log.maps),
+            "copies": copy_columns(log.copies, log.maps, log.allocations),
             "tcgen05": tcgen05,
             "ctas": cluster_columns(geometry),
         }

@@ -117,6 +117,25 @@ int main(int, char** arguments) {
   for (int pixel = 0; pixel < 8; ++pixel) std::printf(" %g", column[16 * pixel]);
   std::printf(", moved %s\n", std::memcmp(&map, &moved, sizeof(map)) == 0 ? "no" : "yes");
 
+  const auto wide = [&](CUtensorMapSwizzle swizzle) {
+    return cuTensorMapEncodeIm2colWide(
+        &map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, reinterpret_cast<void*>(image), sizes, strides, -1, -1, 16,
+        8, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_IM2COL_WIDE_MODE_W, swizzle,
+        CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  };
+  const CUresult plain = wide(CU_TENSOR_MAP_SWIZZLE_NONE);
+  CHECK(wide(CU_TENSOR_MAP_SWIZZLE_64B));
+  CHECK(cuModuleGetFunction(&columns, module, "wide_columns"));
+  float row[160];
+  CHECK(cuMemAlloc(&out, sizeof(row)));
+  CHECK(cuLaunchKernel(columns, 1, 1, 1, 32, 1, 1, 0, stream, tensors, nullptr));
+  CHECK(cuMemcpyDtoH(row, out, sizeof(row)));
+  // Row 1 of both images, W = 0 to 3, then two pixels of the image that is not there. The swizzle moves
+  // chunks of 16 bytes.
+  std::printf("im2col::w:");
+  for (int pixel = 0; pixel < 10; ++pixel) std::printf(" %g", row[16 * pixel + 4 * (pixel / 2 % 4)]);
+  std::printf(", without a swizzle: %s\n", name_of(plain));
+
   void* function = nullptr;
   CUdriverProcAddressQueryResult found;
   CHECK(cuGetProcAddress("cuMemAlloc", &function, 13000, 0, &found));

@@ -8,21 +8,18 @@ extern "C" __global__ void scale(int* out, const int* in, int add) {
   out[i] = in[i] * factor + add;
 }
 
-// One im2col copy of 8 pixels × 16 channels, from pixel (-1, -1) with the filter's tap (1, 1).
-extern "C" __global__ void columns(const __grid_constant__ CUtensorMap map, float* out) {
-  __shared__ alignas(128) float tile[128];
+// One copy of `pixels` × 16 channels into shared memory, and from there to `out`.
+template <class Copy>
+__device__ void copied(float* out, int pixels, Copy copy) {
+  __shared__ alignas(1024) float tile[256];
   __shared__ alignas(8) unsigned long long barrier;
   const unsigned tile_at = static_cast<unsigned>(__cvta_generic_to_shared(tile));
   const unsigned barrier_at = static_cast<unsigned>(__cvta_generic_to_shared(&barrier));
   if (threadIdx.x == 0) {
     asm volatile(
         "mbarrier.init.shared.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(barrier_at));
-    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 512;" ::"r"(barrier_at));
-    asm volatile(
-        "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
-        "[%0], [%1, {0, %3, %3, 0}], [%2], {%4, %4};" ::"r"(tile_at),
-        "l"(&map), "r"(barrier_at), "r"(-1), "h"(static_cast<short>(1))
-        : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier_at), "r"(64 * pixels));
+    copy(tile_at, barrier_at);
   }
   __syncthreads();
   unsigned done = 0;
@@ -33,5 +30,27 @@ extern "C" __global__ void columns(const __grid_constant__ CUtensorMap map, floa
         : "r"(barrier_at)
         : "memory");
   }
-  for (int i = threadIdx.x; i < 128; i += 32) out[i] = tile[i];
+  for (int i = threadIdx.x; i < 16 * pixels; i += 32) out[i] = tile[i];
+}
+
+// im2col: 8 pixels from pixel (-1, -1) with the filter's tap (1, 1).
+extern "C" __global__ void columns(const __grid_constant__ CUtensorMap map, float* out) {
+  copied(out, 8, [&](unsigned tile, unsigned barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {0, %3, %3, 0}], [%2], {%4, %4};" ::"r"(tile),
+        "l"(&map), "r"(barrier), "r"(-1), "h"(static_cast<short>(1))
+        : "memory");
+  });
+}
+
+// im2col::w: what the map says from W = -1 of row 1, moved by one, and two pixels more.
+extern "C" __global__ void wide_columns(const __grid_constant__ CUtensorMap map, float* out) {
+  copied(out, 10, [&](unsigned tile, unsigned barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cta.global.im2col::w.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {0, %3, 1, 0}], [%2], {%4, %5};" ::"r"(tile),
+        "l"(&map), "r"(barrier), "r"(-1), "h"(static_cast<short>(2)), "h"(static_cast<short>(1))
+        : "memory");
+  });
 }
