@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sglab.attention.origins import ORIGINS
 from sglab.attention.selection import VERSIONS
-from sglab.attention.table import matrix_table, origins_table, reasons_table, selection_table
+from sglab.attention.table import absent_table, matrix_table, origins_table, reasons_table, selection_table
 
 PAGE = Path(__file__).parent / "backends.md"
 
@@ -36,6 +36,12 @@ No machine here has what these backends' own kernels need, so nothing of theirs 
 named are served; everything else is refused.
 
 {matrix_table()}
+
+## Names that are not here
+
+SGLang's other names are refused with these words.
+
+{absent_table()}
 
 ## One of your own
 

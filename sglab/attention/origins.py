@@ -123,7 +123,7 @@ ORIGINS: dict[str, Origin] = {
         "intel_amx_backend.py",
         "metadata, and our own C++ kernels under its operators' contracts: AVX2, AVX-512 and bfloat16 dot products "
         "ran; AMX's tiles are compiled, and the code around them ran on a model of the tiles",
-        "every split's partial result stays (SGLang merges into the first one's place); no FP8 pool; runs without AMX",
+        "every split's partial result stays (SGLang merges into the first one's place); runs without AMX",
         vendor="AMX",
     ),
     "aiter": Origin(

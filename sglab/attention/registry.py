@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from sglab.attention.capabilities import Capabilities
-from sglab.attention.upstream import SGLANG_BACKENDS
+from sglab.attention.upstream import ABSENT, SGLANG_BACKENDS
 from sglab.engine import ModelRunner
 
 Factory = Callable[[ModelRunner], Any]
@@ -137,6 +137,11 @@ def _unknown(name: object) -> str:
     known = ", ".join(sorted(ATTENTION_BACKENDS))
     if not isinstance(name, str):
         return f"backend: expected the name of one, got {name!r}; choose one of {known}"
+    if absent := ABSENT.get(name):
+        return (
+            f"backend {name!r} is one of SGLang's, but sglab does not have it: it is {absent.what}, and "
+            f"{absent.why}. The nearest here is {absent.nearest!r}; choose one of {known}"
+        )
     if any(name in names for names in SGLANG_BACKENDS.values()):
         return f"backend {name!r} is one of SGLang's, but sglab does not have it; choose one of {known}"
     near = difflib.get_close_matches(name.lower().replace("-", "_"), ATTENTION_BACKENDS, n=1, cutoff=0.5)

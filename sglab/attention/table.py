@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sglab.attention.capabilities import Capabilities
 from sglab.attention.origins import ORIGINS
-from sglab.attention.registry import ATTENTION_BACKENDS, backend_factory, capabilities_by_name
+from sglab.attention.registry import backend_factory, capabilities_by_name
 from sglab.attention.selection import (
     HARDWARE,
     VERSIONS,
@@ -17,7 +17,7 @@ from sglab.attention.selection import (
     SelectionError,
     select_attention_backend,
 )
-from sglab.attention.upstream import SGLANG_BACKENDS
+from sglab.attention.upstream import ABSENT
 
 _LAYER_OPTIONS = (
     "sliding_window",
@@ -60,11 +60,10 @@ def capabilities_table(names: Sequence[str] = ()) -> str:
             lines += [name] if row == "attention" else []
             lines.append(textwrap.fill(entry, 110, initial_indent=f"  {row:14} ", subsequent_indent=" " * 17))
         lines.append("")
-    for version in () if names else ("0.5.9", "0.5.23"):
-        absent = ", ".join(name for name in SGLANG_BACKENDS[version] if name not in ATTENTION_BACKENDS)
-        if not absent:
-            continue
-        lines.append(textwrap.fill(f"SGLang {version} has these too: {absent}", 100, subsequent_indent="  "))
+    lines += [] if names else ["SGLang 0.5.23 takes these names, too; here they are refused:"]
+    for name, absent in () if names else ABSENT.items():
+        text = f"{name}: {absent.what}; {absent.why}"
+        lines.append(textwrap.fill(text, 110, initial_indent="  ", subsequent_indent="    "))
     return "\n".join(lines)
 
 
@@ -110,6 +109,14 @@ def origins_table() -> str:
     for name, origin in ORIGINS.items():
         source = f"{origin.kernels} (`{origin.source.split(' ')[0].rstrip(',')}`)"
         lines.append(_row((f"`{name}`", source, origin.machine, origin.here, origin.differs or "-")))
+    return "\n".join(lines)
+
+
+def absent_table() -> str:
+    """Markdown: SGLang's names that are refused here, what they are, and why."""
+    lines = [_row(("name", "in SGLang 0.5.23", "why it is not here", "nearest here")), _row(["---"] * 4)]
+    for name, absent in ABSENT.items():
+        lines.append(_row((f"`{name}`", absent.what, absent.why, f"`{absent.nearest}`")))
     return "\n".join(lines)
 
 

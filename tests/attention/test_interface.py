@@ -22,6 +22,8 @@ from sglab.attention import (
     register_attention_backend,
 )
 from sglab.attention.capabilities import CAUSAL_MODES
+from sglab.attention.registry import backend_factory
+from sglab.attention.upstream import ABSENT
 from sglab.engine import (
     AttentionType,
     BadArgumentError,
@@ -46,7 +48,7 @@ METHODS = {
     "prepare_capture": ["graph_batch"],
     "prepare_replay": ["graph_batch"],
     "redo_verify_metadata": ["spec_info", "graph_bs"],
-    "refuse_unserved": ["demand"],
+    "refuse_unserved": ["demand", "argument"],
 }
 
 
@@ -197,6 +199,16 @@ def test_sglangs_backends_are_listed() -> None:
         assert set(ATTENTION_BACKENDS) - set(names) == {*gone, "double_sparsity"}, "a flag of its own, not a name"
 
 
+def test_every_name_of_sglangs_is_here_or_its_absence_explained() -> None:
+    for name in {name for names in SGLANG_BACKENDS.values() for name in names}:
+        assert (name in ATTENTION_BACKENDS) != (name in ABSENT), name
+    for name, absent in ABSENT.items():
+        assert absent.nearest in ATTENTION_BACKENDS
+        with pytest.raises(UnknownBackendError) as refused:
+            backend_factory(name)
+        assert absent.what in str(refused.value) and absent.why in str(refused.value)
+
+
 def test_importing_the_package_imports_neither_torch_nor_a_backend() -> None:
     """And making one backend imports that one alone."""
     script = """if True:
@@ -223,7 +235,10 @@ def test_importing_the_package_imports_neither_torch_nor_a_backend() -> None:
         ("tritn", r"unknown attention backend 'tritn'; known are aiter, ascend, .*Did you mean 'triton'\?"),
         ("torch-native", r"Did you mean 'torch_native'\?"),
         ("zebra", "known are aiter, .*, trtllm_mha, trtllm_mla, wave.$"),
-        ("qsa", "'qsa' is one of SGLang's, but sglab does not have it; choose one of aiter"),
+        (
+            "qsa",
+            r"'qsa' is one of SGLang's, but .*: it is Qwen4-Exp's .* The nearest here is 'dsa'; choose one of aiter",
+        ),
     ],
 )
 def test_an_unknown_backend_is_refused_with_a_suggestion(batch: Batch, name: str, message: str) -> None:

@@ -357,3 +357,64 @@ def test_what_the_host_does_not_read_goes_to_pytorch(generator) -> None:
         flash_attn_varlen_func(q, k, k, indptr, indptr, 3, 3, qv=q, implementation="reference"),
         4e-6,
     )
+
+
+def pools(generator, requests, width, kv_heads, dim, cache):
+    """Slots of several requests at random places, NaN in the others."""
+    slots = torch.randperm(requests * width + 5, generator=generator)[: requests * width].view(requests, width).int()
+    k, v = (torch.full((requests * width + 5, kv_heads, dim), torch.nan) for _ in range(2))
+    for buffer in (k, v):
+        buffer[slots.long()] = torch.randn(requests, width, kv_heads, dim, generator=generator)
+    return slots, k.to(cache), v.to(cache)
+
+
+@pytest.mark.parametrize("cache", [torch.bfloat16, *FP8])
+@pytest.mark.parametrize("implementation", ["cpu", "reference"])
+def test_a_tree_of_drafts_over_a_scaled_cache(implementation, cache, generator) -> None:
+    """Each draft sees the prefix and its own path; the cache's scales are not the new tokens'."""
+    lens, drafts, eight_bit = [40, 6, 133], 5, cache != torch.bfloat16
+    slots, k, v = pools(generator, 3, 140, 2, 32, cache)
+    k_scale, v_scale = (0.5, 1.75) if eight_bit else (1.0, 1.0)
+    q = torch.randn(15, 6, 32, generator=generator).bfloat16()
+    k_new, v_new = (torch.randn(15, 2, 32, generator=generator).bfloat16() for _ in range(2))
+    tree = torch.eye(drafts, dtype=torch.bool)
+    for draft, parent in ((1, 0), (2, 0), (3, 1), (4, 2)):
+        tree[draft] |= tree[parent]
+    masks = [torch.cat([torch.ones(drafts, length, dtype=torch.bool), tree], 1).flatten() for length in lens]
+    new, total = torch.full((3,), drafts), torch.tensor(lens) + drafts
+    out = torch.full_like(q, torch.nan)
+    given = (q, k_new, v_new, out, k, v, slots, torch.arange(3), total, new, torch.arange(3) * drafts, drafts, 0.3)
+    options = {"k_scale": k_scale, "v_scale": v_scale, "tree_mask": torch.cat(masks)}
+    extend_attention_cpu(*given, **options, implementation=implementation)
+    for request, length in enumerate(lens):
+        own, rows = slots[request, :length].long(), slice(request * drafts, (request + 1) * drafts)
+        keys = torch.cat([k[own].double() * k_scale, k_new[rows].double()])
+        values = torch.cat([v[own].double() * v_scale, v_new[rows].double()])
+        seen, at = masks[request].view(drafts, -1), length + torch.arange(drafts)
+        wanted = dense_attention(q[rows], keys, values, at, Scoring(0.3), seen)[0]
+        assert_close(out[rows], wanted, ROUNDING[torch.bfloat16])
+    with pytest.raises(ContractError, match=f"tree_mask must be {len(options['tree_mask'])} values"):
+        extend_attention_cpu(*given, **{**options, "tree_mask": options["tree_mask"][1:]})
+    refused = {"k_scale": math.inf} if eight_bit else {"v_scale": 2.0}
+    with pytest.raises(ContractError, match=f"{next(iter(refused))} must be"):
+        extend_attention_cpu(*given, **{**options, **refused})
+
+
+@pytest.mark.parametrize("implementation", ["cpu", "reference"])
+def test_decode_over_a_scaled_cache(implementation, generator) -> None:
+    slots, k, v = pools(generator, 3, 50, 2, 32, torch.float8_e4m3fn)
+    q, lens = torch.randn(3, 6, 32, generator=generator).bfloat16(), torch.tensor([50, 1, 17])
+    out, logits = torch.full_like(q, torch.nan), torch.empty(3, 6, 8, 33)
+    decode_attention_cpu(
+        *(q, k, v, out, None, None, None, logits, slots, torch.arange(3), lens, 0.3),
+        k_scale=0.5,
+        v_scale=3.0,
+        implementation=implementation,
+    )
+    for request, length in enumerate(lens.tolist()):
+        own, row = slots[request, :length].long(), slice(request, request + 1)
+        keys, values = k[own].double() * 0.5, v[own].double() * 3.0
+        wanted, lse = dense_attention(q[row], keys, values, torch.tensor([length - 1]), Scoring(0.3))
+        assert_close(out[row], wanted, ROUNDING[torch.bfloat16])
+        weights = (logits[request, :, :, -1] - lse[0].float()[:, None]).exp()
+        assert_close((logits[request, :, :, :-1] * weights[..., None]).sum(1), wanted[0], 2e-5)

@@ -1,8 +1,9 @@
 """intel_amx: SGLang's CPU kernels, which read req_to_token themselves; eight splits of a request's KV in decode.
 
-After SGLang's `intel_amx_backend.py`: metadata of 0.5.9, with the windows, sinks and cross-attention that 0.5.23 has.
-Decode writes the new rows itself, as there. On a host the operators of `sglab.kernels.cpu_attention` run, on AMX's
-tiles where the chip has them; elsewhere, or by another implementation's name, the attention that all backends share.
+After SGLang's `intel_amx_backend.py`: metadata of 0.5.9, with the windows, sinks, cross-attention, trees of drafts and
+FP8 pools that 0.5.23 has. Decode writes the new rows itself, as there, unless the pool is FP8. On a host the operators
+of `sglab.kernels.cpu_attention` run, on AMX's tiles where the chip has them; elsewhere, or by another implementation's
+name, the attention that all backends share.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import longest, steps
-from sglab.attention.rows import check_encoder, save_and_get_kv, save_kv, whole_query
-from sglab.engine import BadArgumentError, ForwardBatch, ModelRunner
+from sglab.attention.rows import check_encoder, save_and_get_kv, save_kv, scales_of, whole_query
+from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, ModelRunner
 from sglab.kernels.cpu_attention import decode_attention_cpu, extend_attention_cpu
 
 NUM_KV_SPLITS = 8
@@ -27,10 +28,14 @@ NUM_KV_SPLITS = 8
 @dataclass
 class AMXMetadata:
     """`attn_logits`: float32 [B, heads, 8 splits, v_head_dim + 1], a partial output and its LSE. `max_extend_len`: most
-    new tokens of a request; None in decode."""
+    new tokens of a request; None in decode. `seq_lens`, `extend_seq_lens`: [B], in verification with the drafts, which
+    are its new tokens. `tree_mask`: the drafts' mask, unless they are a chain, which causality alone serves."""
 
     attn_logits: torch.Tensor
     max_extend_len: int | None
+    seq_lens: torch.Tensor
+    extend_seq_lens: torch.Tensor | None = None
+    tree_mask: torch.Tensor | None = None
 
 
 class IntelAMXAttnBackend(AttentionBackend):
@@ -38,8 +43,10 @@ class IntelAMXAttnBackend(AttentionBackend):
 
     name = "intel_amx"
     capabilities = Capabilities(
-        modes=CAUSAL_MODES,
+        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
+        drafts="tree",
         dtypes=("float16", "bfloat16"),
+        kv_dtypes=("float8_e4m3fn",),
         sliding_window=True,
         logit_cap=True,
         sinks=True,
@@ -62,8 +69,14 @@ class IntelAMXAttnBackend(AttentionBackend):
         mode, new = forward_batch.forward_mode, forward_batch.extend_seq_lens_cpu
         shape = (forward_batch.batch_size, self.num_head, NUM_KV_SPLITS, self.v_head_dim + 1)
         logits = torch.zeros(shape, dtype=torch.float32, device=self.device)
+        lens, spec = forward_batch.seq_lens, forward_batch.spec_info
+        if mode.is_target_verify():
+            count, tree = spec.draft_token_num, getattr(spec, "topk", None) != 1
+            drafts, mask = torch.full_like(lens, count), spec.custom_mask if tree else None
+            self.forward_metadata = AMXMetadata(logits, count, lens + count, drafts, mask)
+            return
         most = None if mode.is_decode_or_idle() or not new else max(new)
-        self.forward_metadata = AMXMetadata(logits, most)
+        self.forward_metadata = AMXMetadata(logits, most, lens, forward_batch.extend_seq_lens)
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         if inputs.layer.is_cross_attention:
@@ -74,16 +87,18 @@ class IntelAMXAttnBackend(AttentionBackend):
             return self._attend_rows(inputs)
         if self.forward_metadata.max_extend_len is None:
             return self._decode(inputs, self.forward_metadata.attn_logits)
-        return self._extend(inputs, self.forward_metadata.max_extend_len)
+        return self._extend(inputs, self.forward_metadata, self.forward_metadata.max_extend_len)
 
     def _decode(self, inputs: AttentionInputs, attn_logits: torch.Tensor) -> torch.Tensor:
         layer, batch = inputs.layer, inputs.forward_batch
         assert batch.token_to_kv_pool is not None
         keys, values = batch.token_to_kv_pool.get_kv_buffer(layer.layer_id)
         cross = layer.is_cross_attention
-        apart = cross or not inputs.save_kv_cache  # an encoder's rows are not one per request
-        if cross and inputs.save_kv_cache:
+        rounded = keys.dtype != inputs.q.dtype
+        apart = cross or rounded or not inputs.save_kv_cache  # an encoder's rows are not one per request
+        if (cross or rounded) and inputs.save_kv_cache:
             save_kv(inputs)
+        k_scale, v_scale = scales_of(inputs)
         q = whole_query(inputs)
         out = q.new_empty((*q.shape[:2], layer.v_head_dim))
         new = None if apart else inputs.k, None if apart else inputs.v, None if apart else batch.out_cache_loc
@@ -103,17 +118,20 @@ class IntelAMXAttnBackend(AttentionBackend):
             sliding_window=layer.sliding_window_size + 1,
             encoder_lens=batch.encoder_lens,
             sinks=inputs.sinks,
+            k_scale=k_scale,
+            v_scale=v_scale,
             implementation=self.implementation,
             check_values=False,
         )
         return out
 
-    def _extend(self, inputs: AttentionInputs, max_extend_len: int) -> torch.Tensor:
+    def _extend(self, inputs: AttentionInputs, made: AMXMetadata, max_extend_len: int) -> torch.Tensor:
         layer, batch = inputs.layer, inputs.forward_batch
         keys, values = save_and_get_kv(inputs)
         q = whole_query(inputs)
         out = q.new_empty((*q.shape[:2], layer.v_head_dim))
-        assert batch.extend_seq_lens is not None
+        assert made.extend_seq_lens is not None
+        k_scale, v_scale = scales_of(inputs)
         extend_attention_cpu(
             q,
             inputs.k,
@@ -123,9 +141,9 @@ class IntelAMXAttnBackend(AttentionBackend):
             values,
             self.req_to_token,
             batch.req_pool_indices,
-            batch.seq_lens,
-            batch.extend_seq_lens,
-            indptr_of(batch.extend_seq_lens)[:-1],
+            made.seq_lens,
+            made.extend_seq_lens,
+            indptr_of(made.extend_seq_lens)[:-1],
             max_extend_len,
             layer.scaling,
             layer.logit_cap,
@@ -133,24 +151,34 @@ class IntelAMXAttnBackend(AttentionBackend):
             sliding_window=layer.sliding_window_size + 1,
             encoder_lens=batch.encoder_lens,
             sinks=inputs.sinks,
+            k_scale=k_scale,
+            v_scale=v_scale,
+            tree_mask=made.tree_mask,
             implementation=self.implementation,
             check_values=False,
         )
         return out
 
     def _attend_rows(self, inputs: AttentionInputs) -> torch.Tensor:
-        layer, batch = inputs.layer, inputs.forward_batch
-        assert self.forward_metadata is not None
+        layer, batch, made = inputs.layer, inputs.forward_batch, self.forward_metadata
+        assert made is not None
         if batch.encoder_lens is not None:
             remedy = "Leave the implementation out, or use torch_native."
             raise BadArgumentError(
                 "implementation", "'auto', 'cpu' or 'reference' with an encoder", self.implementation, remedy
             )
         keys, values = save_and_get_kv(inputs)
-        rows = token_rows(batch, self.req_to_token, self.forward_metadata.max_extend_len)
+        if made.extend_seq_lens is not None:
+            batch = replace(batch, seq_lens=made.seq_lens, extend_seq_lens=made.extend_seq_lens, seq_lens_cpu=None)
+        rows = token_rows(batch, self.req_to_token, made.max_extend_len)
         rows = replace(rows, window=layer.sliding_window_size)
-        scoring, chosen = scoring_of(layer, inputs.sinks), self.implementation
-        return attend_rows(whole_query(inputs), keys, values, rows, scoring, implementation=chosen)[0]
+        if made.tree_mask is not None:
+            assert made.extend_seq_lens is not None
+            starts = torch.nn.functional.pad((made.extend_seq_lens * made.seq_lens).cumsum(0), (1, 0))
+            rows = replace(rows, custom_mask=made.tree_mask, mask_indptr=starts)
+        k_scale, v_scale = scales_of(inputs)
+        scoring, chosen = scoring_of(layer, inputs.sinks, k_scale), self.implementation
+        return attend_rows(whole_query(inputs), keys, values, rows, scoring, v_scale=v_scale, implementation=chosen)[0]
 
 
 def token_rows(batch: ForwardBatch, req_to_token: torch.Tensor, max_extend_len: int | None) -> PagedRows:

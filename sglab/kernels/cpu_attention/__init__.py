@@ -45,6 +45,8 @@ def decode_attention_cpu(
     encoder_lens: torch.Tensor | None = None,
     sinks: torch.Tensor | None = None,
     *,
+    k_scale: float = 1.0,
+    v_scale: float = 1.0,
     implementation: str = "auto",
     check_values: bool | None = None,
 ) -> None:
@@ -68,6 +70,8 @@ def decode_attention_cpu(
         is_cross_attn: the encoder's keys: the first encoder_lens[i] slots; others come after those.
         sliding_window: how many keys a query sees, itself included; 0 for all.
         sinks: (heads,) logits that count in the denominator alone.
+        k_scale, v_scale: what 8-bit buffers' keys and values are multiplied by. Give key and value only to buffers of
+            their dtype: store them before otherwise.
 
     Raises:
         ContractError: an argument does not fit; nothing was written.
@@ -80,6 +84,8 @@ def decode_attention_cpu(
         *(name, q, None, None, output, k_buffer, v_buffer, attn_logits, req_to_token, req_pool_indices),
         *(lengths, first, one, torch.arange(batch), Scoring(sm_scale, logit_cap, sinks=sinks), sliding_window),
         causal=not is_cross_attn,
+        k_scale=k_scale,
+        v_scale=v_scale,
     )
     if key is None or value is None:
         check(arguments, check_values)
@@ -109,6 +115,9 @@ def extend_attention_cpu(
     encoder_lens: torch.Tensor | None = None,
     sinks: torch.Tensor | None = None,
     *,
+    k_scale: float = 1.0,
+    v_scale: float = 1.0,
+    tree_mask: torch.Tensor | None = None,
     implementation: str = "auto",
     check_values: bool | None = None,
 ) -> None:
@@ -121,7 +130,9 @@ def extend_attention_cpu(
         extend_seq_lens, extend_start_loc: (batch,) new tokens of each request, and their first row.
         max_len_extend: most new tokens of a request.
         k_buffer, v_buffer, req_to_token, req_pool_indices, is_cross_attn, sliding_window, encoder_lens, sinks: as for
-            decode_attention_cpu.
+            decode_attention_cpu; k_scale, v_scale, too: they are the buffers', not those of k_extend and v_extend.
+        tree_mask: flat bool or uint8: of each request in turn (extend_seq_lens[i], seq_lens[i]), which keys a new token
+            may see of those that come no later: a tree of drafts, each of which sees its ancestors.
 
     Raises:
         ContractError: an argument does not fit; nothing was written.
@@ -135,6 +146,9 @@ def extend_attention_cpu(
         *(req_to_token, req_pool_indices, lengths, first, extend_seq_lens, extend_start_loc),
         *(Scoring(sm_scale, logit_cap, sinks=sinks), sliding_window),
         causal=not is_cross_attn,
+        k_scale=k_scale,
+        v_scale=v_scale,
+        mask=tree_mask,
     )
     check(arguments, check_values)
     longest = int(extend_seq_lens.max()) if len(extend_seq_lens) else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -27,6 +28,8 @@ class CpuAttentionArguments:
         attn_logits: (batch, heads, splits, v_dim + 1) float32 partial outputs and LSEs, in decode.
         window: a query sees so many keys, itself included; 0 for all.
         causal: False in cross-attention, where every query sees all of lengths.
+        k_scale, v_scale: what 8-bit buffers' keys and values are multiplied by; k_new and v_new are as they are.
+        mask: flat bool or uint8, (new_lens[i], lengths[i]) of each request in turn; hides more of what a query sees.
     """
 
     operator: str
@@ -46,10 +49,19 @@ class CpuAttentionArguments:
     scoring: Scoring
     window: int
     causal: bool
+    k_scale: float = 1.0
+    v_scale: float = 1.0
+    mask: torch.Tensor | None = None
 
     @property
     def device(self) -> torch.device:
         return self.q.device
+
+    @property
+    def mask_start(self) -> torch.Tensor:
+        """(batch + 1,) int64: where each request's part of the mask starts, and the end."""
+        sizes = self.new_lens.long() * self.lengths.long()
+        return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
     def slots(self, request: int) -> torch.Tensor:
         """int64 slots of a request, its new tokens' included."""
@@ -85,6 +97,13 @@ def check(a: CpuAttentionArguments, check_values: bool | None) -> None:
     remedy = "Pass sliding_window_size + 1, or 0 for no window."
     contract.require(a.window >= 0, "sliding_window", "0 or positive", a.window, remedy)
     a.scoring.check(contract)
+    eight_bit = a.k_buffer.dtype not in FLOATS
+    for scale_name, scale in (("k_scale", a.k_scale), ("v_scale", a.v_scale)):
+        fits = math.isfinite(scale) and scale > 0 and (eight_bit or scale == 1.0)
+        expected = "positive and finite" if eight_bit else f"1 for buffers of {a.k_buffer.dtype}"
+        contract.require(fits, scale_name, expected, scale, "Pass the layer's, of an 8-bit cache.")
+    if a.mask is not None:
+        contract.tensor("tree_mask", a.mask, "mask_values", (torch.bool, torch.uint8))
     if reads_values(check_values, a.device):
         _check_values(contract, a)
 
@@ -101,6 +120,10 @@ def _check_values(contract: Contract, a: CpuAttentionArguments) -> None:
     if a.causal:
         fits = a.new_lens <= a.lengths
         contract.elements("extend_seq_lens", fits, "at most seq_lens", a.new_lens, "seq_lens counts new tokens, too.")
+    if a.mask is not None:
+        wanted, given = int(a.mask_start[-1]), len(a.mask)
+        remedy = "It holds every new token's row over all keys of its request."
+        contract.require(given >= wanted, "tree_mask", f"{wanted} values", given, remedy)
     for request in range(contract.size("batch")):
         used = a.slots(request)
         remedy = "token index out of scope!: rebuild req_to_token."

@@ -29,12 +29,17 @@ def call_of(a: CpuAttentionArguments) -> launch.CpuCall:
         *(a.k_buffer, a.v_buffer, cached_lens, a.first),
         table=a.req_to_token,
         table_rows=a.req_pool_indices,
+        k_scale=launch.scale_of(a.k_scale, a.k_buffer.shape[1]),
+        v_scale=launch.scale_of(a.v_scale, a.k_buffer.shape[1]),
     )
     return launch.CpuCall(
         *(a.q, a.out, None, a.starts, a.new_lens, cached, a.scoring),
         fresh=fresh,
         left=a.window - 1 if a.window else launch.UNBOUNDED,
         right=0 if a.causal else launch.UNBOUNDED,
+        mask=None if a.mask is None else a.mask.contiguous(),
+        mask_start=None if a.mask is None else a.mask_start[:-1],
+        mask_offset=None if a.mask is None else torch.zeros(len(a.lengths), dtype=torch.int64),
         partials=_partials(a),
     )
 

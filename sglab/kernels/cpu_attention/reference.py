@@ -15,7 +15,7 @@ def run(a: CpuAttentionArguments) -> tuple[()]:
         count, start = int(a.new_lens[request]), int(a.starts[request])
         rows = slice(start, start + count)
         slots = a.slots(request)
-        k, v = a.k_buffer[slots].double(), a.v_buffer[slots].double()
+        k, v = a.k_buffer[slots].double() * a.k_scale, a.v_buffer[slots].double() * a.v_scale
         if a.k_new is not None and a.v_new is not None:
             k, v = k.clone(), v.clone()
             k[len(k) - count :], v[len(v) - count :] = a.k_new[rows].double(), a.v_new[rows].double()
@@ -26,6 +26,9 @@ def run(a: CpuAttentionArguments) -> tuple[()]:
             seen &= key <= position[:, None]
         if a.window:
             seen &= key > position[:, None] - a.window
+        if a.mask is not None:
+            first = int(a.mask_start[request])
+            seen &= a.mask[first : first + seen.numel()].view(seen.shape).bool()
         a.out[rows] = dense_attention(a.q[rows], k, v, position, a.scoring, seen)[0].to(a.out.dtype)
         if a.attn_logits is not None:
             _partials(a, a.attn_logits, request, k, v, seen)

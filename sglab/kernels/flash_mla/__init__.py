@@ -147,8 +147,8 @@ def flash_mla_with_kvcache(
     if indices is not None:
         check_cache_form(k_cache, is_fp8_kvcache, descale_q, descale_k)
         extra = extra_keys(k_cache, extra_k_cache, extra_indices_in_kvcache, extra_topk_length)
-        keys, asked = Keys(k_cache, indices, topk_length), (softmax_scale, attn_sink, implementation, check_values)
-        return sparse_decode(q, keys, extra, head_dim_v, *asked)
+        keys, scoring = Keys(k_cache, indices, topk_length), (softmax_scale, attn_sink)
+        return sparse_decode(q, keys, extra, head_dim_v, *scoring, implementation, check_values)
     sparse_only = {
         "attn_sink": attn_sink,
         "extra_k_cache": extra_k_cache,
