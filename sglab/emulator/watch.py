@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sglab.emulator.session import Session
-from sglab.events.cast import plain_name
+from sglab.events.symbols import plain_name
 from sglab.gpu import SessionError
 
 MOST_VALUES = 256

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from sglab.events.barrier_names import BarrierUse, name_uses
 from sglab.events.recorded_launch import RecordedLaunch
 from sglab.events.roles import Role, Roles, roles_by_rank
+from sglab.events.symbols import plain_name
 from sglab.events.tables import MBARRIER, NAMED
 from sglab.gpu import core
 from sglab.gpu.device import Launch
@@ -212,9 +213,3 @@ def _own(bits: Bits) -> Bits:
 
 def _differ(names: Iterable[str]) -> bool:
     return len({*names} - {"idle"}) > 1
-
-
-def plain_name(name: str) -> str:
-    """The last identifier of a mangled C++ name."""
-    found = re.search(r"E(\d+)(\w+)$", name) if name.startswith("_Z") else None
-    return found[2][: int(found[1])] if found else name

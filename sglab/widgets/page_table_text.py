@@ -27,7 +27,7 @@ def numbers(values: Iterable[int]) -> str:
 
 def subject(batch_size: int, tokens: int, pool: PagePool) -> str:
     page = "1 token" if pool.page_size == 1 else f"{pool.page_size} tokens"
-    return f"{plural(batch_size, 'request')} · {plural(tokens, 'token')} · pages of {page} · pool of {pool.num_pages:,}"
+    return f"{plural(batch_size, 'request')} · {plural(tokens, 'token')} · pages of {page} · pool of {plural(pool.num_pages, 'page')}"
 
 
 def changed_pages(before: PagePool, after: PagePool) -> list[int]:

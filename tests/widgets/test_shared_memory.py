@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 from sglab._core import tensor
-from sglab.events.shared_memory import KINDS, short_name
+from sglab.events.shared_memory import KINDS
 from sglab.labs.shared_memory import PagedDecode
 from sglab.widgets import SharedMemory
 from tests.support.launches.memory_sessions import corpus, failing, mla_sm90, mla_sm100, no_tensor_memory, product
@@ -37,7 +37,7 @@ def test_areas_are_the_kernels_own() -> None:
     assert widget.launch["bytes"] == 0x4800  # up to where dynamic shared memory would begin
     dynamic = SharedMemory(mla_sm100(128))
     (area,) = [area for area in dynamic.areas if area["kind"] == "dynamic"]
-    assert (area["name"], area["start"], area["bytes"]) == ("dynamic shared memory (dynamic)", 1024, 225_280)
+    assert (area["name"], area["start"], area["bytes"]) == ("dynamic shared memory", 1024, 225_280)
 
 
 def test_boxes_and_operands_are_tiles() -> None:
@@ -159,9 +159,3 @@ def test_wrong_arguments_are_named() -> None:
         SharedMemory(session, saved_moments=0)
     with pytest.raises(ValueError, match="tab must be one of descriptor, instruction"):
         SharedMemory(session, tab="bank")
-
-
-def test_names_lose_their_mangling() -> None:
-    assert short_name("_ZZ13cp_async_copyPK6float4PS_iiE6buffer") == "buffer"
-    assert short_name("_ZN46_GLOBAL__N__6dae08b0_13_mla_decode_cu_61ab18487dynamicE") == "dynamic"
-    assert short_name("global_smem") == "global_smem"

@@ -1,7 +1,7 @@
 """A CTA's shared memory in a recorded launch: who touches which bytes, and the shapes that they have."""
 
 from sglab.events.shared_memory.reads import KINDS, SWIZZLES, SmemRun, read_run
-from sglab.events.shared_memory.tiles import Area, SharedTile, element_bits, short_name, window_areas
+from sglab.events.shared_memory.tiles import Area, SharedTile, element_bits, window_areas
 from sglab.events.shared_memory.trace import SharedMemoryTrace
 
 __all__ = [
@@ -13,6 +13,5 @@ __all__ = [
     "SmemRun",
     "element_bits",
     "read_run",
-    "short_name",
     "window_areas",
 ]

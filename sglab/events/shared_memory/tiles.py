@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from sglab.events.symbols import plain_name
 
 ELEMENT_BITS = {"u16": 16, "f16": 16, "bf16": 16, "u64": 64, "s64": 64, "f64": 64, "b4x16": 4}
 NARROW = {"u8", "s8", "e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "b4x16_p64", "b6x16_p32"}
@@ -51,24 +52,9 @@ def window_areas(variables: Sequence[tuple[str, int, int]], dynamic: int, nbytes
     areas = [Area("reserved", "reserved by the system", 0, min(1024, nbytes))]
     for name, offset, size in variables:
         if size:
-            areas.append(Area("symbol", short_name(name), offset, size))
-    names = [short_name(name) for name, _, size in variables if not size]
+            areas.append(Area("symbol", plain_name(name), offset, size))
+    names = [plain_name(name) for name, _, size in variables if not size]
     if nbytes > dynamic:
-        label = f"dynamic shared memory{f' ({names[0]})' if names else ''}"
+        label = f"dynamic shared memory{f' ({names[0]})' if names and names[0] != 'dynamic' else ''}"
         areas.append(Area("dynamic", label, dynamic, nbytes - dynamic))
     return areas
-
-
-def short_name(symbol: str) -> str:
-    """The last part of a mangled C++ name, which its length precedes; other names as they are."""
-    if not symbol.startswith("_Z"):
-        return symbol
-    for at in range(len(symbol)):
-        length = re.match(r"[1-9]\d*", symbol[at:])
-        if length is None:
-            continue
-        begin = at + length.end()
-        end = begin + int(length[0])
-        if begin < end <= len(symbol) and symbol[end:] in ("", "E") and symbol[begin].isidentifier():
-            return symbol[begin:end]
-    return symbol
