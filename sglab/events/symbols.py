@@ -11,7 +11,7 @@ _END = re.compile(r"E?(_\d+_?|__\d+_)?$")
 
 
 def plain_name(symbol: str) -> str:
-    """The last identifier of a mangled C++ name: "smem" of "_ZZ4axpyP13__nv_bfloat16E4smem"; other names as they are."""
+    """The last identifier of a mangled C++ name: "smem" of "_ZZ4axpyPfE4smem"; other names as they are."""
     if not symbol.startswith("_Z"):
         return symbol
     # A variable of a function comes after the E that ends the function. Digits elsewhere may belong to a type's name.
