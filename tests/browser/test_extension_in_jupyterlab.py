@@ -85,8 +85,10 @@ def test_the_panel_opens_widgets_in_tabs_that_share_one_selection(open_lab: Call
     expect(output(lab)).to_have_text("3 widgets\n")
 
 
-def test_a_tab_takes_the_whole_screen(open_lab: Callable[..., LabNotebook]) -> None:
+def test_a_tab_takes_the_whole_screen_and_closes(open_lab: Callable[..., LabNotebook]) -> None:
     lab = remember(open_lab([BATCH], width=1440, height=900))
+    errors: list[str] = []
+    lab.page.on("pageerror", lambda error: errors.append(str(error)))
     lab.run(0)
     panel(lab.page).get_by_role("button", name="Page table").click()
     pages = tab(lab.page, "Page table")
@@ -103,6 +105,10 @@ def test_a_tab_takes_the_whole_screen(open_lab: Callable[..., LabNotebook]) -> N
     lab.page.wait_for_function(
         "w => Math.abs(document.querySelector('.sglab-tab').clientWidth - w) < 20", arg=beside["width"]
     )
+    lab.page.locator(".lm-TabBar-tab", has_text="Page table").locator(".lm-TabBar-tabCloseIcon").click()
+    expect(lab.page.locator(".sglab-tab")).to_have_count(0)
+    expect(lab.page.locator(".jp-Notebook")).to_be_visible()
+    assert not errors
 
 
 def test_a_recording_is_saved_and_opens_without_a_kernel(
