@@ -15,8 +15,8 @@ def plain_name(symbol: str) -> str:
     if not symbol.startswith("_Z"):
         return symbol
     # A variable of a function comes after the E that ends the function. Digits elsewhere may belong to a type's name.
-    for length in _LOCAL.finditer(symbol):
-        if (name := _identifier(symbol, length)) and _END.match(symbol, length.end() + len(name)):
+    for local in _LOCAL.finditer(symbol):
+        if (name := _identifier(symbol, local)) and _END.match(symbol, local.end() + len(name)):
             return name
     prefix = _NESTED.match(symbol)
     at = prefix.end() if prefix else 0
