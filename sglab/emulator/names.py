@@ -17,12 +17,15 @@ class Names:
         self.roles: dict[tuple[int, int], str] = {}
         self.mbarriers: dict[tuple[int, int], str] = {}
         self.barriers: dict[tuple[int, int], str] = {}
+        self.known = True
+        """False while the launch's end is not known: there may be names later."""
 
     @classmethod
     def of(cls, session: Session, length: int, complete: bool) -> Names:
         """Empty where the launch is too long, or cannot be recorded."""
         names = cls()
-        if not complete or length > MOST_EVENTS:
+        if not (complete or session.recorded) or length > MOST_EVENTS:
+            names.known = complete
             return names
         try:
             roles = session.roles

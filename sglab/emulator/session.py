@@ -164,6 +164,11 @@ class Session:
         """What each warp does in the launch, and names for its barriers."""
         return self._log.roles
 
+    @property
+    def recorded(self) -> bool:
+        """Whether `log` is at hand, without a run."""
+        return self._log.recorded
+
     record = delegates("_log", SessionLog.record)
     tile = delegates("_log", SessionLog.tile)
     operand = delegates("_log", SessionLog.operand)

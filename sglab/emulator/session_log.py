@@ -53,6 +53,11 @@ class SessionLog:
         return self.log.roles
 
     @property
+    def recorded(self) -> bool:
+        """Whether `log` is at hand, without a run."""
+        return "log" in self.__dict__
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """What the device's sanitizers have found in the instructions executed so far."""
         if self._sanitizer is None:

@@ -27,7 +27,8 @@ def numbers(values: Iterable[int]) -> str:
 
 def subject(batch_size: int, tokens: int, pool: PagePool) -> str:
     page = "1 token" if pool.page_size == 1 else f"{pool.page_size} tokens"
-    return f"{plural(batch_size, 'request')} · {plural(tokens, 'token')} · pages of {page} · pool of {pool.num_pages:,}"
+    size = plural(pool.num_pages, "page")
+    return f"{plural(batch_size, 'request')} · {plural(tokens, 'token')} · pages of {page} · pool of {size}"
 
 
 def changed_pages(before: PagePool, after: PagePool) -> list[int]:

@@ -111,7 +111,7 @@ def test_the_table_agrees_with_a_session_at_random_positions(host: Host, widget:
         session.seek(position)
         selection.set(moment=position)
         host.flush()
-        expect(page.locator(".sg-counter")).to_have_text(f"step {position} of {total}")
+        expect(page.locator(".sg-counter")).to_have_text(f"step {position:,} of {total:,}")
         for barrier in session.mbarriers(0):
             if objects[barrier.offset] not in shown:
                 continue
@@ -157,7 +157,7 @@ def test_who_has_arrived_and_who_has_still_to(host: Host) -> None:
     page = show(host, Barriers(log))
     selection.set(cta=0, barrier=f"0/mbarrier/{barrier.object:#x}", moment=arrive[1] + 1)
     host.flush()
-    expect(page.locator(".sg-counter")).to_contain_text(f"step {arrive[1] + 1} of")
+    expect(page.locator(".sg-counter")).to_contain_text(f"step {arrive[1] + 1:,} of")
     parts = part_lists(page)
     assert parts["Arrived in this phase"] == [
         f"CTA 0 warp {log.warp[each]} (compute) at {each:,}" for each in arrive[:2]
@@ -291,10 +291,10 @@ def test_a_session_moves_with_the_widget_and_the_widget_with_it(host: Host) -> N
     page = show(host, widget)
     session.seek(3000)
     host.flush()
-    expect(page.locator(".sg-counter")).to_contain_text("step 3000 of")
+    expect(page.locator(".sg-counter")).to_contain_text("step 3,000 of")
     page.locator(".sg-widget").press("ArrowRight")
-    expect(page.locator(".sg-counter")).not_to_contain_text("step 3000 of")
-    position = int(page.locator(".sg-counter").inner_text().split()[1])
+    expect(page.locator(".sg-counter")).not_to_contain_text("step 3,000 of")
+    position = int(page.locator(".sg-counter").inner_text().split()[1].replace(",", ""))
     until(page, lambda: session.now == position)
 
 

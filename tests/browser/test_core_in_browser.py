@@ -68,7 +68,7 @@ def test_keys_move_the_transport(host: Host, keys: list[str], position: int) -> 
     host.page.locator(".sg-widget").focus()
     for key in keys:
         host.page.keyboard.press(key)
-    expect(host.page.locator(".sg-counter")).to_have_text(f"step {position} of 10")
+    expect(host.page.locator(".sg-counter")).to_have_text(f"step {position:,} of 10")
     spoken = f"Value {position - 1} was read." if position else "Nothing has happened."
     expect(host.page.locator("output.sg-sentence")).to_have_text(spoken)
 

@@ -85,6 +85,32 @@ def test_the_panel_opens_widgets_in_tabs_that_share_one_selection(open_lab: Call
     expect(output(lab)).to_have_text("3 widgets\n")
 
 
+def test_a_tab_takes_the_whole_screen_and_closes(open_lab: Callable[..., LabNotebook]) -> None:
+    lab = remember(open_lab([BATCH], width=1440, height=900))
+    errors: list[str] = []
+    lab.page.on("pageerror", lambda error: errors.append(str(error)))
+    lab.run(0)
+    panel(lab.page).get_by_role("button", name="Page table").click()
+    pages = tab(lab.page, "Page table")
+    expect(pages.locator(".sg-counter")).to_be_visible()
+    area = pages.locator("xpath=ancestor::*[contains(@class, 'jp-MainAreaWidget')]")
+    beside = pages.bounding_box()
+    area.get_by_role("button", name="Full screen").click()
+    lab.page.wait_for_function(
+        "document.fullscreenElement && innerWidth - document.querySelector('.sglab-tab').clientWidth < 20"
+    )
+    whole = pages.bounding_box()
+    assert beside and whole and whole["width"] > beside["width"] + 100
+    area.get_by_role("button", name="Full screen").click()
+    lab.page.wait_for_function(
+        "w => Math.abs(document.querySelector('.sglab-tab').clientWidth - w) < 20", arg=beside["width"]
+    )
+    lab.page.locator(".lm-TabBar-tab", has_text="Page table").locator(".lm-TabBar-tabCloseIcon").click()
+    expect(lab.page.locator(".sglab-tab")).to_have_count(0)
+    expect(lab.page.locator(".jp-Notebook")).to_be_visible()
+    assert not errors
+
+
 def test_a_recording_is_saved_and_opens_without_a_kernel(
     open_lab: Callable[..., LabNotebook], lab_server: LabServer
 ) -> None:

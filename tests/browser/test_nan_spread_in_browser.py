@@ -55,7 +55,7 @@ def test_a_mark_is_pressed(host: Host) -> None:
     box = marks.last.bounding_box()
     assert box is not None
     host.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    expect(shown.locator(".sg-counter")).to_contain_text(f"step {len(widget.trace)} of {len(widget.trace)}")
+    expect(shown.locator(".sg-counter")).to_contain_text(f"step {len(widget.trace):,} of {len(widget.trace):,}")
 
 
 def test_without_nan_it_says_so_and_infinities_can_be_followed(host: Host) -> None:

@@ -119,7 +119,7 @@ def test_an_exhausted_pool_is_reported_and_nothing_is_lost(widget: Locator, batc
 
 def test_the_other_kernel_builds_kv_indices(widget: Locator, batch: Any) -> None:
     widget.get_by_role("radio", name="kv_indices", exact=True).click()
-    expect(widget.locator(".sg-counter")).to_have_text(f"step 0 of {1377 + 3 * 3}")
+    expect(widget.locator(".sg-counter")).to_have_text(f"step 0 of {1377 + 3 * 3:,}")
     press(widget, "ArrowRight", "ArrowRight", "ArrowRight")
     expect(widget.locator(".sg-sentence")).to_contain_text("kv_indptr[0] = 0, where its entries begin in kv_indices")
     press(widget, "ArrowRight")
@@ -191,7 +191,7 @@ def test_a_saved_page_steps_both_kernels_without_python(page: Page, batch: Any, 
     press(widget, "End")
     expect(widget.locator(".sg-sentence")).to_contain_text(f"page {batch.pages(2)[1]} to block_kv_indices[2, 1]")
     widget.get_by_role("radio", name="kv_indices", exact=True).click()
-    expect(widget.locator(".sg-counter")).to_contain_text(f"of {1377 + 9}")
+    expect(widget.locator(".sg-counter")).to_contain_text(f"of {1377 + 9:,}")
     expect(widget.get_by_role("button", name="Allocate")).to_have_count(0)
 
 

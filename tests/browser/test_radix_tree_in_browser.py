@@ -38,7 +38,7 @@ def test_every_operation_shows_the_nodes_that_the_tree_has(tree: Locator) -> Non
     tree.press("Home")
     for index in (1, len(log.ops) // 3, len(log.ops) // 2, len(log.ops) - 1):
         tree.locator(".sg-slider").fill(str(index))
-        expect(tree.locator(".sg-counter")).to_contain_text(f"step {index} of")
+        expect(tree.locator(".sg-counter")).to_contain_text(f"step {index:,} of")
         assert nodes(tree) == sorted(log.nodes_at(index + 1))
 
 
@@ -46,7 +46,7 @@ def test_an_eviction_says_what_went_in_which_order_and_why(tree: Locator) -> Non
     index, op = first("evict")
     tree.press("Home")
     tree.press("e")
-    expect(tree.locator(".sg-counter")).to_contain_text(f"step {index} of")
+    expect(tree.locator(".sg-counter")).to_contain_text(f"step {index:,} of")
     rows = tree.get_by_label("Evicted nodes").locator("tbody tr")
     expect(rows).to_have_count(len(op.evicted))
     expect(rows.first).to_contain_text("the least recently used leaf that nobody locks")
@@ -59,7 +59,7 @@ def test_a_split_is_told_with_its_page_border(tree: Locator) -> None:
     index, op = first("split")
     tree.press("Home")
     tree.get_by_role("button", name="next split").click()
-    expect(tree.locator(".sg-counter")).to_contain_text(f"step {index} of")
+    expect(tree.locator(".sg-counter")).to_contain_text(f"step {index:,} of")
     expect(tree.locator(".sg-sentence")).to_contain_text(f"after {op.found} of its {op.tokens} tokens")
     expect(tree.locator(".sg-sentence")).to_contain_text("the border of a page of 16")
     expect(tree.locator(f'[data-node="{op.path[0]}"] .srt-cut')).to_be_attached()
@@ -83,4 +83,4 @@ def test_a_node_tells_who_locks_it_and_leads_to_its_operations(tree: Locator) ->
     expect(details.locator(".sge-row").get_by_role("button", name=op.rid)).to_be_visible()
     events = tree.get_by_label(re.compile("Operations on node"))
     events.get_by_role("button").first.click()
-    expect(tree.locator(".sg-counter")).not_to_contain_text(f"step {index} of")
+    expect(tree.locator(".sg-counter")).not_to_contain_text(f"step {index:,} of")

@@ -52,7 +52,7 @@ def test_a_step_says_who_was_taken_and_why(host: Host, run: Recording) -> None:
 
 def test_keys_step_and_the_sentence_tells_it(host: Host, run: Recording) -> None:
     _, widget = shown(host, run)
-    expect(widget.locator(".sg-counter")).to_contain_text(f"step {len(run.steps)} of {len(run.steps)}")
+    expect(widget.locator(".sg-counter")).to_contain_text(f"step {len(run.steps):,} of {len(run.steps):,}")
     widget.press("Home")
     expect(widget.locator(".sg-sentence")).to_have_text("No step has run yet.")
     widget.press("ArrowRight")
@@ -79,7 +79,7 @@ def test_a_press_on_the_board_selects_the_request_and_its_step(host: Host, run: 
     _, widget = shown(host, run)
     widget.locator(".sg-cells").click(position={"x": 240, "y": 18 + 30})
     expect(widget.get_by_label("Request", exact=True).first).to_have_value("1")
-    expect(widget.locator(".sg-counter")).not_to_contain_text(f"step {len(run.steps)} of")
+    expect(widget.locator(".sg-counter")).not_to_contain_text(f"step {len(run.steps):,} of")
     widget.press("Escape")
     expect(widget.get_by_label("Request", exact=True).first).to_have_value("")
 

@@ -435,7 +435,7 @@ def test_a_step_is_one_drawing(host: Host) -> None:
     for step in range(1, 6):
         drawings(page)
         page.locator(".sg-widget").press("ArrowRight")
-        expect(page.locator(".sg-counter")).to_contain_text(f"step {step} of")
+        expect(page.locator(".sg-counter")).to_contain_text(f"step {step:,} of")
         settled(page)
         assert drawings(page) == 2  # the two grids
 
@@ -504,7 +504,7 @@ def test_stepping_tiles_and_moments_with_keys(host: Host) -> None:
     expect(tile).to_have_value(str(mma[5]))  # each step opens the tile that it reads
     page.get_by_label("follow steps").uncheck()
     frame.press("ArrowRight")
-    expect(page.locator(".sg-counter")).to_contain_text(f"step {widget.moment} of")
+    expect(page.locator(".sg-counter")).to_contain_text(f"step {widget.moment:,} of")
     expect(tile).to_have_value(str(mma[5]))
     frame.press("v")
     expect(page.get_by_role("button", name="values")).to_have_attribute("aria-pressed", "true")

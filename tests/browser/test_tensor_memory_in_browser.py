@@ -115,7 +115,7 @@ def test_stepping_moves_the_session_and_back(host: Host) -> None:
     assert made.session.now == 0
     made.session.run()
     host.flush()
-    expect(page.locator(".sg-counter")).to_contain_text(f"step {len(widget._moments)} of")
+    expect(page.locator(".sg-counter")).to_contain_text(f"step {len(widget._moments):,} of")
 
 
 def test_values_are_cividis_and_nan_is_magenta(host: Host) -> None:
@@ -149,7 +149,7 @@ def test_the_map_is_walked_with_the_keyboard_and_speaks(host: Host) -> None:
     page.keyboard.press("Enter")
     assert selection.value["address"] == "tmem[1,1]"
     counter = page.locator(".sg-counter").inner_text()
-    assert counter.startswith(f"step {widget.moment} ")  # arrows in the map do not step
+    assert counter.startswith(f"step {widget.moment:,} ")  # arrows in the map do not step
     page.keyboard.press("Escape")
     assert selection.value == {}
 
@@ -228,7 +228,7 @@ def test_details_say_since_when_by_whom_and_lead_there(host: Host) -> None:
     expect(written).to_contain_text("tcgen05.mma by warp 0")
     written.get_by_role("button").click()
     issued = moment_after(widget, "mma")
-    expect(page.locator(".sg-counter")).to_contain_text(f"step {issued} of")
+    expect(page.locator(".sg-counter")).to_contain_text(f"step {issued:,} of")
     assert widget.moment == issued
     # Issued is not carried out: the cell still holds what was stored, and the MMA is on its way.
     expect(details.locator("dt:text-is('in flight') + dd")).to_contain_text(
@@ -236,7 +236,7 @@ def test_details_say_since_when_by_whom_and_lead_there(host: Host) -> None:
     )
     expect(written).to_contain_text("tcgen05.st")
     page.keyboard.press("ArrowLeft")  # the focus stays in the widget
-    expect(page.locator(".sg-counter")).to_contain_text(f"step {issued - 1} of")
+    expect(page.locator(".sg-counter")).to_contain_text(f"step {issued - 1:,} of")
     expect(details.locator("dt:text-is('next') + dd")).to_contain_text(f"step {issued}")
 
 

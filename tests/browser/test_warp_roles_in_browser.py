@@ -95,7 +95,7 @@ def test_steps_go_by_instruction_line_event_and_role_and_back(host: Host, widget
         frame.press("ArrowLeft")
         expect(counter).to_have_text(first)
     frame.press("End")
-    expect(counter).to_contain_text(f"step {total} of {total}")
+    expect(counter).to_contain_text(f"step {total:,} of {total:,}")
 
 
 def test_a_wait_names_its_cause_and_the_link_goes_there_and_back(host: Host, widget: WarpRoles) -> None:
@@ -233,7 +233,7 @@ def test_a_warps_name_says_what_it_waited_for(host: Host, widget: WarpRoles) -> 
     expect(details).to_contain_text(f"load→mma full[…]: {len(blocks)} ×, {total:,} instructions")
     longest = max(mine, key=lambda i: length[i])
     details.get_by_role("button", name=f"{length[longest]:,} instructions").click()
-    expect(page.locator(".sg-counter")).to_contain_text(f"step {int(waits.event[longest]) + 1} of")
+    expect(page.locator(".sg-counter")).to_contain_text(f"step {int(waits.event[longest]) + 1:,} of")
     expect(details).to_contain_text(f"for {length[longest]:,} instructions")
 
 
@@ -332,7 +332,7 @@ def test_a_selected_moment_moves_the_transport(host: Host, widget: WarpRoles) ->
     page = show(host, widget)
     selection.set(moment=4321)
     host.flush()
-    expect(page.locator(".sg-counter")).to_contain_text("step 4321 of")
+    expect(page.locator(".sg-counter")).to_contain_text("step 4,321 of")
 
 
 def test_modelled_time_is_an_axis_of_its_own(host: Host, widget: WarpRoles) -> None:

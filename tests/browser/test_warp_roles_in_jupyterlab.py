@@ -36,7 +36,7 @@ def test_stepping_in_jupyterlab(open_lab: Callable[..., LabNotebook]) -> None:
         frame.press("ArrowRight")
         expect(counter).not_to_have_text(before)
     lab.run(2)
-    expect(page.locator(".sg-counter")).to_contain_text("step 5000 of")
+    expect(page.locator(".sg-counter")).to_contain_text("step 5,000 of")
     expect(page.locator(".sg-timeline-label[aria-pressed=true]")).to_have_text("9 load")
     lab.theme(dark=True)
     expect(frame).to_have_attribute("data-dark", "true")

@@ -106,10 +106,10 @@ def test_widgets_of_one_session_stand_at_the_same_instruction(host: Host) -> Non
     counter = host.page.locator("#shared .sg-counter")
     for step in range(1, 6):
         host.page.locator("#shared .sg-widget").press("ArrowRight")
-        expect(counter).to_contain_text(f"step {step} of")
+        expect(counter).to_contain_text(f"step {step:,} of")
         host.flush()
         settled(host.page)
-        expect(counter).to_contain_text(f"step {step} of")
+        expect(counter).to_contain_text(f"step {step:,} of")
         expected = int(shared._moments[step - 1]) + 1
         assert session.now == shared.frames[0]["position"] == tensor.frames[0]["position"] == expected
         assert selection.value["moment"] == expected
@@ -125,7 +125,7 @@ def test_a_step_of_one_session_moves_no_session_of_another_launch(host: Host) ->
     host.show(second, "second")
     host.page.locator("#first .sg-widget").press("End")
     length = len(first._moments)
-    expect(host.page.locator("#first .sg-counter")).to_contain_text(f"step {length} of {length}")
+    expect(host.page.locator("#first .sg-counter")).to_contain_text(f"step {length:,} of {length:,}")
     host.flush()
     settled(host.page)
     assert there.now == 0

@@ -12,7 +12,13 @@ def test_variables_lose_their_mangling() -> None:
     assert variable_name("_ZZ4scanILi6EEvPKfPfE4smem") == "smem"  # 6 letters would be E4smem
     assert variable_name("_ZZ4tmplIN4mine5TableEEvPKT_PS2_E5fixed") == "fixed"
     assert variable_name(f"_ZZ3one{'I' + 80 * 'f' + 'E'}vvE4tile") == "tile"
+    assert variable_name("_ZZ17wrong_parity_bodyILb0EEvPjPKjE7barrier") == "barrier"
+    assert variable_name("_ZZ4axpyP13__nv_bfloat16E4smem") == "smem"  # the 6 of bfloat16 is no length
+    assert variable_name("_ZZ3fooPiE6E4smem") == "E4smem"  # a variable that is really called so
+    assert variable_name("_ZZ4twicevE4smem_0") == "smem"  # the second of its name in the function
+    assert variable_name("_ZL5table") == "table"
     assert variable_name("global_smem") == "global_smem"
+    assert variable_name("_Zodd") == "_Zodd"
 
 
 def test_the_authors_line_comes_before_that_of_a_header() -> None:

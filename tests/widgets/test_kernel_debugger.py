@@ -623,3 +623,19 @@ def test_without_lines_a_line_is_an_instruction() -> None:
         assert session.warp(1).executed == executed
     go(widget, "line_back", look)
     assert session.warp(1).executed == 2
+
+
+def test_roles_come_once_the_launch_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine does not get to the end within the time that the widget looks ahead."""
+    monkeypatch.setattr("sglab.widgets.kernel_debugger.widget.LOOK_AHEAD_S", 0.0)
+
+    def roles(state: dict[str, Any]) -> set[str]:
+        return {warp["role"] for warp in state["warps"]} - {None}
+
+    run, recorded = (KernelDebugger(Pipeline().session()) for _ in range(2))
+    state = run.look(FOLLOW)
+    assert not state["complete"] and not roles(state)
+    go(run, "end")
+    assert roles(go(run, "back"))
+    assert recorded.session.log.kernel
+    assert roles(recorded.look(FOLLOW)), "another widget has recorded it meanwhile"

@@ -37,7 +37,7 @@ def test_areas_are_the_kernels_own() -> None:
     assert widget.launch["bytes"] == 0x4800  # up to where dynamic shared memory would begin
     dynamic = SharedMemory(mla_sm100(128))
     (area,) = [area for area in dynamic.areas if area["kind"] == "dynamic"]
-    assert (area["name"], area["start"], area["bytes"]) == ("dynamic shared memory (dynamic)", 1024, 225_280)
+    assert (area["name"], area["start"], area["bytes"]) == ("dynamic shared memory", 1024, 225_280)
 
 
 def test_boxes_and_operands_are_tiles() -> None:

@@ -55,6 +55,6 @@ def window_areas(variables: Sequence[tuple[str, int, int]], dynamic: int, nbytes
             areas.append(Area("symbol", variable_name(name), offset, size))
     names = [variable_name(name) for name, _, size in variables if not size]
     if nbytes > dynamic:
-        label = f"dynamic shared memory{f' ({names[0]})' if names else ''}"
+        label = f"dynamic shared memory{f' ({names[0]})' if names and names[0] != 'dynamic' else ''}"
         areas.append(Area("dynamic", label, dynamic, nbytes - dynamic))
     return areas

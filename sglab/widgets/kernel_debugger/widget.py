@@ -176,6 +176,8 @@ class KernelDebugger(Widget):
 
     def _answer(self, look: dict[str, Any]) -> dict[str, Any]:
         focus = self._focus(look)
+        if not self._names.known:
+            self._names = Names.of(self.session, self._jobs.length, self._jobs.complete)
         state = snapshot(self.session, focus, self._names)
         rows: list[list[Any]] = []
         data: list[bytes] = []

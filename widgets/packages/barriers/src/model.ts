@@ -13,6 +13,7 @@ import {
   type TimelineRow,
 } from "@sglab/core";
 import type { Barrier, Launch, Pipeline } from "@sglab/launch/data";
+import { fitOf } from "@sglab/launch/fit";
 import { barrierPlace } from "@sglab/launch/names";
 import type { BarrierStates } from "@sglab/launch/states";
 
@@ -47,8 +48,10 @@ export function barrierTimeline(
   room: number,
 ): TimelineModel {
   const height = rowHeight(shown.length, room);
+  const fit = fitOf(launch);
   return {
     length: launch.clock.length,
+    ...(fit ? { fit } : {}),
     rows: shown.map((barrier, i) => rowOf(launch, states, barrier, extras[i] as HTMLElement, height)),
     looks: LOOKS,
     links: NO_LINKS,

@@ -28,6 +28,7 @@ interface Pending {
 }
 
 const PATIENCE_MS = 4000;
+const RAREST_MS = 60_000;
 export const DISCONNECTED =
   "Disconnected: the Python kernel was restarted or stopped. What was loaded stays; run the cells again from the top to continue.";
 
@@ -36,6 +37,7 @@ export class Channel {
   #connection: Connection = "live";
   #pending = new Map<string, Pending>();
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #patience = PATIENCE_MS;
 
   constructor(private model: AnyModel) {
     model.on("msg:custom", this.#receive);
@@ -53,7 +55,7 @@ export class Channel {
     const id = uniqueId("call");
     return new Promise((resolve, reject) => {
       this.#pending.set(id, { resolve, reject });
-      this.#timer ??= setTimeout(() => this.#become("waiting"), PATIENCE_MS);
+      this.#timer ??= setTimeout(this.#wait, PATIENCE_MS);
       try {
         this.model.send({ kind: "sglab:call", id, command, args } satisfies CallMessage);
       } catch {
@@ -82,7 +84,8 @@ export class Channel {
   /** An answer came: the kernel is alive; keep waiting only for what is still open. */
   #rest(): void {
     clearTimeout(this.#timer);
-    this.#timer = this.#pending.size ? setTimeout(() => this.#become("waiting"), PATIENCE_MS) : undefined;
+    this.#timer = this.#pending.size ? setTimeout(this.#wait, PATIENCE_MS) : undefined;
+    this.#patience = PATIENCE_MS;
     this.#become("live");
   }
 
@@ -92,6 +95,18 @@ export class Channel {
     this.#become("lost");
     for (const { reject } of this.#pending.values()) reject(new Error(DISCONNECTED));
     this.#pending.clear();
+  };
+
+  /** A kernel that was shut down says nothing: what is sent now and then finds out. Python does not answer a knock. */
+  #wait = (): void => {
+    this.#become("waiting");
+    this.#timer = setTimeout(this.#wait, this.#patience);
+    this.#patience = Math.min(RAREST_MS, 2 * this.#patience);
+    try {
+      this.model.send({ kind: "sglab:knock" });
+    } catch {
+      this.#lose();
+    }
   };
 
   #become(connection: Connection): void {

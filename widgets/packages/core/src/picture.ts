@@ -15,12 +15,13 @@ export interface Picture {
 
 /** The widget at `root` as a self-contained SVG, in whole: what scrolls is unrolled as far as the page has drawn it. */
 export function pictureOf(root: HTMLElement): Picture {
-  const { width } = root.getBoundingClientRect();
+  const { width, height: shown } = root.getBoundingClientRect();
   const copy = root.cloneNode(true) as HTMLElement;
   copyState(root, copy);
   for (const each of copy.querySelectorAll(`${CONTROLS}, ${PRESSED}`)) each.remove();
   copy.removeAttribute("tabindex");
-  copy.style.cssText += `;${variables(root)};width:${width}px;margin:0;max-height:none`;
+  // a share of the window would be one of the picture there
+  copy.style.cssText += `;${variables(root)};--sg-max-height:${shown}px;width:${width}px;margin:0;max-height:none`;
   const height = Math.ceil(measured(root, copy));
   const style = document.createElementNS(HTML, "style");
   style.textContent = `${stylesOf(root)}\n.sg-widget * { scrollbar-width: none; }`;
@@ -82,6 +83,9 @@ function copyState(from: Element, to: Element): void {
     } else if (each instanceof HTMLSelectElement) {
       const text = each.selectedOptions[0]?.textContent ?? "";
       made.replaceWith(h("span", { class: "sg-muted" }, text));
+    } else if (each instanceof HTMLInputElement) {
+      made.setAttribute("value", each.value);
+      made.toggleAttribute("checked", each.checked);
     } else if (each.scrollTop || each.scrollLeft) {
       const inner = made.firstElementChild as HTMLElement | null;
       if (inner && !each.querySelector("canvas")) {

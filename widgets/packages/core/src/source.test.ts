@@ -91,6 +91,20 @@ describe("the connection", () => {
     expect(seen).toEqual(["waiting", "live"]);
   });
 
+  test("a kernel that was shut down without a word is found out", async () => {
+    const { model, source } = live();
+    const open = source.call("seek", {});
+    vi.advanceTimersByTime(4000);
+    expect(source.connection).toBe("waiting");
+    expect(model.sent).toHaveLength(2); // the call and a knock
+    model.send = () => {
+      throw new Error("disposed");
+    };
+    vi.advanceTimersByTime(4000);
+    expect(source.connection).toBe("lost");
+    await expect(open).rejects.toThrow("run the cells again");
+  });
+
   test("once lost, what is open and what is asked later fail with what to do", async () => {
     const { model, source } = live();
     const open = source.call("seek", {});

@@ -33,6 +33,8 @@ export interface Track {
   length: number;
   /** The end is not known yet: `length` is the furthest position reached so far. */
   open?: boolean;
+  /** There may be more than `length`. */
+  atLeast?: boolean;
   /** Finest first; [ and ] move by the next coarser one. */
   granularities: Granularity[];
   marks?: Mark[];

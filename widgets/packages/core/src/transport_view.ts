@@ -2,6 +2,7 @@
 
 import { h, s } from "./dom";
 import type { Disposer } from "./emitter";
+import { count } from "./format";
 import { SPEEDS, type Transport } from "./transport";
 
 const SHOWN_MARKS = 200;
@@ -82,9 +83,9 @@ export function transportView(transport: Transport, disposer: Disposer): HTMLEle
     slider.value = String(position);
     const text = track.describe(position);
     const time = track.time?.(position);
-    const end = track.open ? "" : ` of ${track.length}`;
-    counter.textContent = `step ${position}${end}${time ? ` · ${time}` : ""}`;
-    slider.setAttribute("aria-valuetext", `step ${position}${end}: ${text}`);
+    const end = track.open ? "" : ` of ${count(track.length)}${track.atLeast ? " or more" : ""}`;
+    counter.textContent = `step ${count(position)}${end}${time ? ` · ${time}` : ""}`;
+    slider.setAttribute("aria-valuetext", `step ${count(position)}${end}: ${text}`);
     // A screen reader cannot keep up with playback: it hears the last sentence when playback stops.
     sentence.setAttribute("aria-live", playing ? "off" : "polite");
     sentence.textContent = text;

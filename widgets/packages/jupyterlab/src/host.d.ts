@@ -35,8 +35,9 @@ declare module "@lumino/widgets" {
     id: string;
     addClass(name: string): void;
     dispose(): void;
-    static attach(widget: Widget, host: HTMLElement): void;
-    static detach(widget: Widget): void;
+  }
+  export class Panel extends Widget {
+    addWidget(widget: Widget): void;
   }
 }
 

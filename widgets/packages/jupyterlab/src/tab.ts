@@ -3,7 +3,7 @@
 
 import type { NotebookPanel } from "@jupyterlab/notebook";
 import { type IRenderer, MimeModel } from "@jupyterlab/rendermime";
-import { Widget } from "@lumino/widgets";
+import { Panel } from "@lumino/widgets";
 import { h } from "@sglab/core";
 import type { NotebookKernel } from "./notebook_kernel";
 import type { Thing } from "./question";
@@ -30,7 +30,7 @@ export interface TabEvents {
   runCells: () => void;
 }
 
-export class Tab extends Widget {
+export class Tab extends Panel {
   #thing: number | undefined;
   #view: IRenderer | null = null;
   #notebook: NotebookKernel | null = null;
@@ -154,7 +154,7 @@ export class Tab extends Widget {
     const view = notebook.panel.content.rendermime.createRenderer(MIME);
     const data = { [MIME]: { version_major: 2, version_minor: 0, model_id: model } };
     this.node.replaceChildren();
-    Widget.attach(view, this.node);
+    this.addWidget(view);
     this.#view = view;
     this.#generation = notebook.generation;
     this.args.model = model;

@@ -31,10 +31,11 @@ export class Tabs {
     return this.#tracker.currentWidget;
   }
 
-  /** A tab with this widget; the one that is open, if there is one. */
+  /** A tab with this widget; the one that is open, if there is one, which goes to the place that is asked for. */
   open(notebook: NotebookKernel, thing: Thing, widget: string, place: Placement = {}): TabWidget {
     const found = this.#tracker.find(({ content }) => content.shows(notebook.path, widget, thing));
     if (found) {
+      if (place.mode) this.app.shell.add(found, this.area, place);
       this.app.shell.activateById(found.id);
       return found;
     }

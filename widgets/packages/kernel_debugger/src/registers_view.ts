@@ -15,6 +15,7 @@ import {
   summary,
   textOf,
 } from "./registers";
+import { withoutRegisters } from "./words";
 
 const FORMATS: [NumberFormat, string][] = [
   ["auto", "by type"],
@@ -118,12 +119,10 @@ export class RegistersView {
       this.#all = readRegisters(state.registers, before);
       this.#before = new Map(this.#all.map(({ name, view }) => [name, view]));
     }
-    this.#without = state.focus
-      ? "No register of this warp holds a value yet, or none that will still be read: step (→), and they come."
-      : "No warp is running, so there are no registers: step back (←) to see some.";
     this.#owner = owner;
     this.#shownMoved = state.moved;
     const warp = state.warps.find(({ cta, warp }) => cta === state.focus?.[0] && warp === state.focus[1]);
+    this.#without = withoutRegisters(state.focus !== null, warp?.groups.length === 0);
     this.#mask = warp?.groups[state.focus?.[2] ?? 0]?.[1] ?? 0;
     this.#title.textContent = this.#title.title = title;
     this.#operands = new Set(instruction.match(/%[\w.$]+/g) ?? []);

@@ -55,7 +55,7 @@ export class SessionTransport extends Transport {
     const length = state.length + (state.failure || !state.complete ? 1 : 0);
     const position = state.failed ? length : state.position;
     this.#settling = true;
-    const shown = `${length} ${state.failure?.position} ${state.findings?.length}`;
+    const shown = `${length} ${state.complete} ${state.failure?.position} ${state.findings?.length}`;
     this.#words = sentence;
     if (shown !== this.#shown) {
       const playing = this.playing;
@@ -63,6 +63,7 @@ export class SessionTransport extends Transport {
       this.load(
         {
           length,
+          atLeast: !state.complete,
           granularities: GRANULARITIES,
           marks: marksOf(state),
           describe: () => this.#words,

@@ -85,9 +85,10 @@ export class WarpsView {
   #revealFocus(): void {
     const row = this.element.querySelector<HTMLElement>("[aria-pressed=true]");
     if (!row) return;
-    const [box, place] = [this.element.getBoundingClientRect(), row.getBoundingClientRect()];
-    if (place.top < box.top) this.element.scrollTop -= box.top - place.top + place.height;
-    else if (place.bottom > box.bottom) this.element.scrollTop += place.bottom - box.bottom + place.height;
+    const scroller = this.element.closest(".sg-details") ?? this.element;
+    const [box, place] = [scroller.getBoundingClientRect(), row.getBoundingClientRect()];
+    if (place.top < box.top) scroller.scrollTop -= box.top - place.top + place.height;
+    else if (place.bottom > box.bottom) scroller.scrollTop += place.bottom - box.bottom + place.height;
   }
 
   #showHeading(state: State, pinned: boolean): void {
@@ -136,6 +137,7 @@ export class WarpsView {
         "data-key": `${warp.cta} ${warp.warp} ${number}`,
         "data-wait": wait,
         "aria-pressed": String(focused),
+        tabindex: focused ? 0 : -1, // ↓ and ↑ go to the others
         title,
       },
       warpMark(warp, ctas, true),

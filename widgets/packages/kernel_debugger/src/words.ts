@@ -5,7 +5,7 @@ import type { Group, State, Warp } from "./protocol";
 
 /** What a group of lanes waits for and since when; an mbarrier by its name, where it has one. */
 export function duringWait(state: State, warp: Warp, [, , wait, key, since, sentence]: Group): string {
-  const from = since === null ? "" : `, since ${format.count(since)}`;
+  const from = since === null ? "" : `, since step ${format.count(since)}`;
   if (wait !== "mbarrier") return `${sentence}${from}`;
   const name = mbarrierName(state, key);
   return `waits for ${name || `mbarrier ${sharedAddress(key, warp.rank)}`}${from}`;
@@ -43,4 +43,11 @@ export function maskText(mask: number): string {
   if (bits === 2 ** (last + 1) - 2 ** first)
     return first === last ? `lane ${first}` : `lanes ${first}–${last}`;
   return `lanes 0x${bits.toString(16).padStart(8, "0")}`;
+}
+
+/** Instead of registers, where there are none. */
+export function withoutRegisters(running: boolean, exited: boolean): string {
+  if (!running) return "No warp is running, so there are no registers: step back (←) to see some.";
+  if (exited) return "This warp has exited. Choose another, or step back (←).";
+  return "No register of this warp holds a value yet, or none that will still be read: step (→), and they come.";
 }

@@ -1,6 +1,7 @@
 // A barrier at a step, for details panes: its phase, who waits, who has arrived and who has still to, and what happened last.
 
 import { format, h } from "@sglab/core";
+import { positionOf } from "./arrivals";
 import type { Launch } from "./data";
 import { barrierPlace, warpAndRole } from "./names";
 import { definitions, eventLink, linkTo, part } from "./parts";
@@ -101,12 +102,12 @@ function arrivalsPart(
 
 function arrivalEntry(
   launch: Launch,
-  { event, count, asynchronous }: Arrival,
+  { event, moment, count, asynchronous }: Arrival,
   now: number,
   toEvent: ToEvent,
 ): HTMLElement {
   const who = eventLink(launch, event, toEvent);
-  const at = launch.clock.at(event);
+  const at = launch.clock.at(positionOf(moment));
   if (asynchronous) return h("li", {}, "what ", who, event < now ? ` issued at ${at}` : ` issues at ${at}`);
   return h("li", {}, who, ` at ${at}${count > 1 ? `, ${count} threads` : ""}`);
 }
@@ -131,13 +132,13 @@ function history(
   position: number,
   toEvent: ToEvent,
 ): HTMLElement[] {
-  const { actions, phases } = launch;
-  const did = lastBefore(relations.actionsOn(index), actions.event, position);
+  const { phases } = launch;
+  const did = lastBefore(relations.actionsOn(index), relations.moments, position);
   const ended = lastBefore(relations.phasesOf(index), phases.position, position);
   return [
     ...did.map((row) => ({
-      at: actions.event[row] as number,
-      entry: () => actionEntry(launch, row, toEvent),
+      at: relations.moments[row] as number,
+      entry: () => actionEntry(launch, relations, row, toEvent),
     })),
     ...ended.map((row) => ({
       at: (phases.position[row] as number) + (phases.asynchronous[row] ? -0.5 : 0.5),
@@ -150,7 +151,7 @@ function history(
 }
 
 /** The last few of `rows`, which ascend by `at`, that are before a position. */
-function lastBefore(rows: readonly number[], at: Int32Array, position: number): readonly number[] {
+function lastBefore(rows: readonly number[], at: ArrayLike<number>, position: number): readonly number[] {
   let low = 0;
   let high = rows.length;
   while (low < high) {
@@ -168,14 +169,19 @@ const DID: Record<string, string> = {
   expect_tx: "announced bytes",
 };
 
-function actionEntry(launch: Launch, row: number, toEvent: ToEvent): HTMLElement {
+function actionEntry(launch: Launch, relations: Relations, row: number, toEvent: ToEvent): HTMLElement {
   const { actions, phases, meta } = launch;
   const event = actions.event[row] as number;
   const does = meta.actions[actions.action[row] as number] as string;
   const passed = actions.passed[row] as number;
   const went = passed >= 0 ? `continued after phase ${phases.number[passed]}` : "continued immediately";
   const did = DID[does] ?? (passed === FAILED ? "tested: not over yet" : went);
-  return h("li", {}, eventLink(launch, event, toEvent), ` ${did} at ${launch.clock.at(event)}`);
+  return h(
+    "li",
+    {},
+    eventLink(launch, event, toEvent),
+    ` ${did} at ${launch.clock.at(positionOf(relations.moments[row] as number))}`,
+  );
 }
 
 const FAILED = -2; // sglab/events/tables.py

@@ -1,5 +1,6 @@
 // Who released whom: which arrival ended which phase, and which waits that ended.
 
+import { actionMoments } from "./arrivals";
 import type { Launch } from "./data";
 
 export interface Released {
@@ -16,6 +17,8 @@ export class Relations {
   #waitOfEvent = new Map<number, number>();
   #operationsOfEvent = new Map<number, number>();
   #actionsOn: number[][];
+  /** When each row of `actions` took place, as a place among positions: see arrivals.ts. */
+  readonly moments: Float64Array;
   #phasesOf: number[][];
 
   constructor(private launch: Launch) {
@@ -24,6 +27,9 @@ export class Relations {
     this.#phasesOf = meta.barriers.map(() => []);
     for (let i = 0; i < actions.size; i++) this.#actionsOn[actions.barrier[i] as number]?.push(i);
     for (let i = 0; i < phases.size; i++) this.#phasesOf[phases.barrier[i] as number]?.push(i);
+    this.moments = actionMoments(launch);
+    for (const mine of this.#actionsOn)
+      mine.sort((a, b) => (this.moments[a] as number) - (this.moments[b] as number));
     this.#releasedBy = Array.from({ length: phases.size }, () => []);
     for (let i = 0; i < phases.size; i++) push(this.#phasesOfEvent, phases.event[i] as number, i);
     for (let i = 0; i < waits.size; i++) {
@@ -53,7 +59,7 @@ export class Relations {
     return this.#releasedBy[phase] ?? [];
   }
 
-  /** Rows of `actions` on a barrier, in order. */
+  /** Rows of `actions` on a barrier, by their moments. */
   actionsOn(barrier: number): readonly number[] {
     return this.#actionsOn[barrier] ?? [];
   }

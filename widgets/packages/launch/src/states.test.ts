@@ -32,13 +32,61 @@ describe("an mbarrier", () => {
 });
 
 test("arrivals of a phase are distinguished by whether they have come", () => {
-  const arrival = { event: 12, count: 1, asynchronous: false };
+  const arrival = { event: 12, moment: 12, count: 1, asynchronous: false };
   expect(states.arrivalsAt(EMPTY, MADE)).toEqual({ come: [], toCome: [arrival], ends: true });
   expect(states.arrivalsAt(EMPTY, END)).toEqual({ come: [], toCome: [], ends: false });
-  expect(states.arrivalsAt(FULL, MADE).toCome).toEqual([{ event: 2, count: 1, asynchronous: true }]);
+  expect(states.arrivalsAt(FULL, MADE).toCome).toEqual([
+    { event: 2, moment: 2, count: 1, asynchronous: true },
+  ]);
 });
 
 test("a barrier that nothing was ever done to is unused", () => {
   expect([FULL, EMPTY, NAMED].map((barrier) => states.used(barrier))).toEqual([true, true, false]);
   expect(states.at(NAMED, END).fresh).toBe(true);
+});
+
+describe("a bar.sync", () => {
+  // warp 0 waits from position 2 and goes on as event 12, after warp 1, whose event 8 ends phase 0
+  const launch = smallLaunch();
+  const arrive = launch.meta.actions.indexOf("arrive");
+  const column = (...values: number[]) => Int32Array.from(values);
+  const synced = new BarrierStates({
+    ...launch,
+    actions: {
+      size: 2,
+      event: column(8, 12),
+      barrier: column(NAMED, NAMED),
+      action: column(arrive, arrive),
+      passed: column(0, 0),
+      parity: column(0, 1),
+    },
+    waits: {
+      size: 1,
+      since: column(2),
+      event: column(12),
+      row: column(0),
+      kind: column(0),
+      barrier: column(NAMED),
+      phase: column(0),
+      cause: column(8),
+    },
+    phases: {
+      size: 1,
+      position: column(8),
+      barrier: column(NAMED),
+      number: column(0),
+      event: column(8),
+      asynchronous: column(0),
+    },
+  });
+
+  test("arrives where it begins to wait, in the phase that its wait ends with", () => {
+    const { come, toCome } = synced.arrivalsAt(NAMED, ANNOUNCED);
+    expect(come.map(({ event }) => event)).toEqual([12]);
+    expect(toCome.map(({ event }) => event)).toEqual([8]);
+  });
+
+  test("does not arrive in the phase after it", () => {
+    expect(synced.arrivalsAt(NAMED, END)).toEqual({ come: [], toCome: [], ends: false });
+  });
 });

@@ -1,6 +1,7 @@
 // Barriers at any step, from the recorded changes: a binary search per barrier.
 
 import { countUpTo } from "@sglab/core";
+import { actionMoments } from "./arrivals";
 import type { Launch } from "./data";
 import { type BarrierSteps, barrierSteps, endedBy } from "./progress";
 
@@ -29,6 +30,8 @@ export interface Waiter {
 /** One arrival at a barrier, or at its end what was issued before. */
 export interface Arrival {
   event: number;
+  /** When, as a place among positions: see arrivals.ts. */
+  moment: number;
   /** Threads that arrive. */
   count: number;
   /** It arrives when what the event issued is complete. */
@@ -54,7 +57,7 @@ export class BarrierStates {
   readonly progress: BarrierSteps[];
   #waits: number[][];
   #phases: number[][];
-  #arrivals: { event: number; count: number }[][];
+  #arrivals: Arrival[][];
   #waitEnds: Int32Array[];
 
   constructor(private launch: Launch) {
@@ -135,24 +138,29 @@ export class BarrierStates {
     const number = endedBy(this.progress[barrier] as BarrierSteps, step);
     const [before, end] = [mine[number - 1], mine[number]];
     const found: Arrival[] = [];
-    for (const { event, count } of this.#arrivals[barrier] ?? [])
-      if (this.#endsBefore(before, event) && (end === undefined || !this.#endsBefore(end, event)))
-        found.push({ event, count, asynchronous: false });
+    for (const arrival of this.#arrivals[barrier] ?? [])
+      if (
+        this.#endsBefore(before, arrival.moment) &&
+        (end === undefined || !this.#endsBefore(end, arrival.moment))
+      )
+        found.push(arrival);
     const now = places.positionAt(step);
-    const come = found.filter(({ event }) => event < now);
-    const toCome = found.filter(({ event }) => event >= now);
+    const come = found.filter(({ moment }) => moment < now);
+    const toCome = found.filter(({ moment }) => moment >= now);
     // what it issued ends the phase without an instruction of its own
-    if (end !== undefined && phases.asynchronous[end])
-      toCome.push({ event: phases.event[end] as number, count: 1, asynchronous: true });
+    if (end !== undefined && phases.asynchronous[end]) {
+      const event = phases.event[end] as number;
+      toCome.push({ event, moment: event, count: 1, asynchronous: true });
+    }
     return { come, toCome, ends: end !== undefined };
   }
 
-  /** Whether a phase has ended when an event is executed; undefined: the beginning, which is always over. */
-  #endsBefore(phase: number | undefined, event: number): boolean {
+  /** Whether a phase has ended at a moment; undefined: the beginning, which is always over. */
+  #endsBefore(phase: number | undefined, moment: number): boolean {
     const { position, asynchronous } = this.launch.phases;
     if (phase === undefined) return true;
     const end = position[phase] as number;
-    return asynchronous[phase] ? end <= event : end < event;
+    return asynchronous[phase] ? end <= moment : end < moment;
   }
 
   /** Rows of the log's waits at this barrier. */
@@ -168,16 +176,19 @@ export class BarrierStates {
 }
 
 /** By barrier: the instructions that arrive at it, in order, and for how many threads. */
-function arrivalsOf({ meta, actions, events, places }: Launch): { event: number; count: number }[][] {
-  const found: { event: number; count: number }[][] = meta.barriers.map(() => []);
+function arrivalsOf(launch: Launch): Arrival[][] {
+  const { meta, actions, events, places } = launch;
+  const found: Arrival[][] = meta.barriers.map(() => []);
+  const moments = actionMoments(launch);
   const arrive = meta.actions.indexOf("arrive");
   for (let i = 0; i < actions.size; i++) {
     if (actions.action[i] !== arrive) continue;
     const event = actions.event[i] as number;
     const count = lanesIn(events.mask[places.indexOf(event)] ?? 0);
-    found[actions.barrier[i] as number]?.push({ event, count });
+    const moment = moments[i] as number;
+    found[actions.barrier[i] as number]?.push({ event, moment, count, asynchronous: false });
   }
-  for (const mine of found) mine.sort((a, b) => a.event - b.event);
+  for (const mine of found) mine.sort((a, b) => a.moment - b.moment);
   return found;
 }
 

@@ -108,12 +108,12 @@ function formulaSelect(
   all: Record<string, Formula>,
   chosen: (name: string) => void,
 ): HTMLSelectElement {
-  const select = h("select", { class: "sg-select", "aria-label": label });
+  const select = h("select", { class: "sg-select sgs-formula", "aria-label": label });
   for (const right of [true, false])
     select.append(
       h(
         "optgroup",
-        { label: right ? "right" : "wrong: what goes wrong is told beside" },
+        { label: right ? "right" : "wrong: beside it says what goes wrong" },
         ...Object.entries(all)
           .filter(([, each]) => each.right === right)
           .map(([name, each]) => h("option", { value: name }, right ? each.label : `✗ ${each.label}`)),

@@ -32,6 +32,12 @@ export function extent(scores: ArrayLike<number>): [number, number] {
   return low < high ? [low, high] : [low - 1, high + 1];
 }
 
+/** Where an axis is labelled: its ends and 0, or what is halfway where 0 is not well between them. */
+export function levels(low: number, high: number): number[] {
+  const share = -low / (high - low);
+  return [low, share > 0.2 && share < 0.8 ? 0 : (low + high) / 2, high];
+}
+
 export type Scale = (value: number) => number;
 
 /** One stem per key, or per pixel the largest of its keys. */

@@ -3,7 +3,7 @@
 import { format, lookOf, type SvgPaint, s, type Theme } from "@sglab/core";
 import type { Recorded } from "./data";
 import { type Base, number } from "./numbers";
-import { extent, masked, type Scale, stems, ticks } from "./scores_shapes";
+import { extent, levels, masked, type Scale, stems, ticks } from "./scores_shapes";
 
 const HEIGHT = 148;
 const LEFT = 44;
@@ -48,7 +48,7 @@ export function drawScores(
   svg.setAttribute("height", String(HEIGHT));
   svg.replaceChildren(...[...svg.children].filter((child) => child.tagName === "defs"));
 
-  for (const value of [low, (low + high) / 2, high]) {
+  for (const value of levels(low, high)) {
     svg.append(
       s("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), class: "sgs-grid" }),
       s(

@@ -19,8 +19,8 @@ import { SourceView } from "./source_view";
 import { trackOf } from "./track";
 
 const TOUR = [
-  { key: "ArrowRight", text: "to step: one thread reads a slot and writes its page." },
-  { key: "]", text: "to finish the page; [ goes back." },
+  { key: "ArrowRight", text: "to step: the line below says what a thread of the kernel reads and writes." },
+  { key: "]", text: "to finish the vector step; [ goes back." },
   { key: " ", text: "to play, and again to stop." },
   { key: "ArrowDown", text: "to select a request: its pages stand out in every picture." },
   { key: "Escape", text: "to clear the selection. ? lists all keys." },

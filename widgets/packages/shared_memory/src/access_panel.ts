@@ -22,6 +22,9 @@ function ofMoment(access: Access, code: Record<string, Code>): Choice {
   return { label: `warp ${access.warp}, ${access.when}: ${opcode}`, ...access };
 }
 
+/** Where the kernel's instructions are listed and none of them runs now. */
+const NONE_NOW: Choice = { label: "none at this step", addresses: [], lanes: 0, bytes: 0 };
+
 /** Eight lanes, each 16 bytes of one column: what ldmatrix reads in one phase. */
 function ofTile(layout: Layout): Choice[] {
   const column = layout.pieces.filter((piece) => piece.chunk === 0).slice(0, 32);
@@ -29,7 +32,7 @@ function ofTile(layout: Layout): Choice[] {
   const rows = Math.min(32, Math.floor(column.length / 8) * 8);
   const lanes = rows >= 32 ? -1 : (1 << rows) - 1;
   const addresses = column.slice(0, rows).map((piece) => piece.address);
-  const label = `imagined: chunk 0 of ${layout.down} 0–${rows - 1} of the open tile, 16 B a lane, as ldmatrix would read it`;
+  const label = `imagined: ldmatrix of chunk 0, ${layout.down} 0–${rows - 1} of the open tile`;
   return [{ label, addresses, lanes, bytes: 16 }];
 }
 
@@ -80,7 +83,7 @@ export function accessPanel(goToEvent: (event: number) => void): AccessPanel {
     const by = (permutation.value || undefined) as Swizzle | undefined;
     const choice = choices[Math.max(0, picker.selectedIndex)];
     instructions.replaceChildren(instructionTable(shown, choice?.pc, by, goTo));
-    tables.replaceChildren(...(choice ? accessTables(choice, by, theme) : [NOTHING()]));
+    tables.replaceChildren(...(choice?.bytes ? accessTables(choice, by, theme) : [NOTHING()]));
   };
   picker.addEventListener("change", () => {
     picked = picker.value;
@@ -96,7 +99,9 @@ export function accessPanel(goToEvent: (event: number) => void): AccessPanel {
       shown = { banks, code };
       theme = next;
       if (!chosen) permutation.value = CHUNK_SWIZZLES.includes(layout.swizzle) ? layout.swizzle : "";
-      choices = [...(frame?.accesses ?? []).map((access) => ofMoment(access, code)), ...ofTile(layout)];
+      const now = (frame?.accesses ?? []).map((access) => ofMoment(access, code));
+      // what the kernel does comes before what it might have done
+      choices = [...(now.length || !banks.length ? now : [NONE_NOW]), ...ofTile(layout)];
       picker.replaceChildren(...choices.map(({ label }) => h("option", { value: label }, label)));
       if (choices.some(({ label }) => label === picked)) picker.value = picked;
       draw();
@@ -108,7 +113,7 @@ const NOTHING = () =>
   h(
     "p",
     { class: "smv-note" },
-    "No warp is about to access shared memory, and no tile is open. Step to a load or a store, or press an instruction above.",
+    "No warp accesses shared memory at this step. Step to a load or a store, or press an instruction above.",
   );
 
 function accessTables(choice: Choice, by: Swizzle | undefined, theme: Theme): HTMLElement[] {
@@ -136,7 +141,7 @@ function instructionTable(
     );
   const heads = ["instruction", "source", "times", "B a lane", "passes", "at least"];
   if (by) heads.push("permuted");
-  const rows = banks.map((one) => {
+  const rows = worstFirst(banks).map((one) => {
     const { opcode = "access", source = "", line = 0 } = code[String(one.pc)] ?? {};
     const button = h(
       "button",
@@ -180,6 +185,11 @@ function instructionTable(
   );
   const box = { class: "ssm-scroll ssm-tall", tabindex: 0, role: "group", "aria-label": "Instructions" };
   return h("div", box, table);
+}
+
+/** Those with more passes than they need come first, the worst before the others. */
+function worstFirst(banks: readonly InstructionBanks[]): InstructionBanks[] {
+  return [...banks].sort((a, b) => b.passes - b.least - (a.passes - a.least));
 }
 
 function passesCell(passes: number, least: number): HTMLElement {

@@ -22,7 +22,10 @@ import { makeView } from "./view";
 import { momentSentence } from "./words";
 
 const TOUR: TourStep[] = [
-  { key: "ArrowRight", text: "to step: what was just touched is black in the strip of all memory." },
+  {
+    key: "ArrowRight",
+    text: "to step: what was just touched is filled in the strip of all memory, in the row “now”.",
+  },
   { key: "]", text: "to open the next tile; [ goes back." },
   { press: ".ssm-sides .sg-cells", text: "a chunk of 16 bytes: it is outlined in memory and in the matrix." },
   { key: "v", text: "to see values instead of places." },

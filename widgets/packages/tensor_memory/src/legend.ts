@@ -33,7 +33,7 @@ export function legendParts(
 ): HTMLElement[] {
   const parts: HTMLElement[] = [];
   if (mode === "values" && !regions.some(({ state }) => state > 0))
-    parts.push(h("span", {}, "nothing has been written yet"));
+    parts.push(h("span", {}, "nothing that is allocated now has been written"));
   else if (mode === "values") {
     const names = format === "f32" || format === "s32" || format === "hex" ? "" : " (colour: the lowest)";
     parts.push(...scaleParts(range, `${FORMAT_LABELS[format]}${names}`));

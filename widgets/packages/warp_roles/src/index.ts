@@ -45,7 +45,7 @@ const TOUR: TourStep[] = [
   },
   { key: "ArrowDown", text: "to select a warp: what it did and what it waited for is listed." },
   { key: "Shift+ArrowRight", text: "to go to the next event of that warp." },
-  { key: "c", text: "to go from a wait to its cause; e goes to the effect." },
+  { key: "c", text: "to go to its next wait; c again goes to the wait's cause, e to the effect." },
   { key: "0", text: "to see the whole again; + and - zoom, Ctrl and the wheel too." },
 ];
 
@@ -79,8 +79,16 @@ function render(context: Context<typeof WARP_ROLES>): void {
       },
       { keys: ["p"], label: "select the next barrier of a pipeline", run: () => pick.nextBarrier(1) },
       { keys: ["P"], label: "select the previous barrier of a pipeline", run: () => pick.nextBarrier(-1) },
-      { keys: ["c"], label: "go to the cause of the selected event", run: () => pick.cause() },
-      { keys: ["e"], label: "go to the first effect of the selected event", run: () => pick.effect() },
+      {
+        keys: ["c"],
+        label: "go to the cause of the selected event, or to the next wait",
+        run: () => pick.cause(),
+      },
+      {
+        keys: ["e"],
+        label: "go to the first effect of the selected event, or to the next that released one",
+        run: () => pick.effect(),
+      },
       {
         keys: ["z"],
         label: "zoom to the selected instruction, operation or bundle",

@@ -7,12 +7,12 @@ import {
   NO_SPANS,
   packLanes,
   pick,
-  type Range,
   type Spans,
   type TimelineModel,
   type TimelineRow,
 } from "@sglab/core";
 import type { Launch } from "@sglab/launch/data";
+import { fitOf } from "@sglab/launch/fit";
 import { hasRoles, roleName, TRACKS, warpAndRole } from "@sglab/launch/names";
 import { LOOKS, lookOfRole, lookOfTrack } from "./looks";
 
@@ -65,7 +65,7 @@ export function warpTimeline(launch: Launch, room: number): WarpTimeline {
   const fitting = Math.floor((room - HEADS - taken) / Math.max(1, rows.length - tracks.length)) - ROW_GAP;
   const height = Math.max(WARP_HEIGHT.least, Math.min(WARP_HEIGHT.most, fitting));
   for (const row of rows) if (!tracks.includes(row)) row.height = height;
-  const fit = fitted(rows, clock.length);
+  const fit = fitOf(launch);
   const model: TimelineModel = {
     length: clock.length,
     ...(fit ? { fit } : {}),
@@ -78,19 +78,6 @@ export function warpTimeline(launch: Launch, room: number): WarpTimeline {
     barLabel: (row, id) => barLabel(launch, subjects[row] as Subject, id),
   };
   return { model, subjects, rowOfWarp, rowOfTrack };
-}
-
-const MARGIN = 0.01; // of what is fitted, on either side
-
-/** Where the rows have anything, if that leaves room worth cutting off: a cluster that runs late or briefly. */
-function fitted(rows: readonly TimelineRow[], length: number): Range | undefined {
-  const lanes = rows.flatMap((row) => row.lanes).filter(({ size }) => size > 0);
-  if (!lanes.length) return undefined;
-  const start = Math.min(...lanes.map((lane) => lane.start[0] as number));
-  const end = Math.max(...lanes.map((lane) => lane.end.reduce((a, b) => Math.max(a, b), 0)));
-  const room = MARGIN * (end - start);
-  const found = { start: Math.max(0, start - room), end: Math.min(length, end + room) };
-  return found.end - found.start < 0.9 * length ? found : undefined;
 }
 
 function warpRow(launch: Launch, row: number, group: string, bars: Spans, waits: Spans): TimelineRow {

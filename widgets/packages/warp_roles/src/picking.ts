@@ -153,20 +153,43 @@ export class Picking {
     if (next !== undefined) this.barrier(next);
   }
 
+  /** Of the event that is picked, or was just executed; where it has none, to the next event that waited. */
   cause(): void {
     const shown = this.shown();
-    if (!shown || !this.picked || !("event" in this.picked)) return;
-    const cause = shown.relations.causeOf(shown.launch.events.at[this.picked.event] as number);
+    if (!shown) return;
+    const { relations, launch } = shown;
+    const of = (index: number) => relations.causeOf(launch.events.at[index] as number);
+    const at = this.#here();
+    const cause = at < 0 ? undefined : of(at);
     if (cause !== undefined) this.numbered(cause);
+    else this.event(this.#nextEvent(at, (index) => of(index) !== undefined));
   }
 
   effect(): void {
     const shown = this.shown();
-    if (!shown || !this.picked || !("event" in this.picked)) return;
+    if (!shown) return;
     const { relations, launch } = shown;
-    const ended = relations.phasesEndedBy(launch.events.at[this.picked.event] as number);
-    const first = ended.flatMap((phase) => relations.releasedBy(phase))[0];
+    const of = (index: number) =>
+      relations
+        .phasesEndedBy(launch.events.at[index] as number)
+        .flatMap((phase) => relations.releasedBy(phase))[0];
+    const at = this.#here();
+    const first = at < 0 ? undefined : of(at);
     if (first) this.numbered(first.event);
+    else this.event(this.#nextEvent(at, (index) => of(index) !== undefined));
+  }
+
+  #here(): number {
+    return this.picked && "event" in this.picked ? this.picked.event : this.transport.position - 1;
+  }
+
+  /** The first event after `at` of the selected warps, or of any, for which `holds`; -1: none. */
+  #nextEvent(at: number, holds: (index: number) => boolean): number {
+    const { events } = (this.shown() as Shown).launch;
+    const rows = new Set(rowsOf((this.shown() as Shown).launch, this.selection.value));
+    for (let index = at + 1; index < events.size; index++)
+      if ((!rows.size || rows.has(events.row[index] as number)) && holds(index)) return index;
+    return -1;
   }
 
   /** The next event that matches, and which of how many it is. */

@@ -21,6 +21,7 @@ test("zooming keeps the pointer's place on screen", () => {
 test("showing a place moves no more than it must, and leaves a tenth beyond it", () => {
   const range = { start: 100, end: 200 };
   expect(showing(range, 150)).toBe(range);
+  expect(showing(range, range.start - 1e-12)).toBe(range); // but for rounding it is there
   expect(showing(range, 90)).toEqual(panned(range, -20));
   expect(showing(range, 220)).toEqual(panned(range, 30));
 });

@@ -29,8 +29,9 @@ export function panned({ start, end }: Range, by: number): Range {
 /** The same width, moved as little as needed to show `x`, a tenth inside. */
 export function showing(range: Range, x: number): Range {
   const margin = span(range) / 10;
-  if (x < range.start) return panned(range, x - margin - range.start);
-  if (x > range.end) return panned(range, x + margin - range.end);
+  const rounding = span(range) * 1e-9; // a range's end is not quite itself any more once it has been clamped
+  if (x < range.start - rounding) return panned(range, x - margin - range.start);
+  if (x > range.end + rounding) return panned(range, x + margin - range.end);
   return range;
 }
 

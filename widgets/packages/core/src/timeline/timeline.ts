@@ -135,8 +135,8 @@ export class Timeline {
 
   setCursor(x: number, follow: boolean): void {
     if (x !== this.#cursor) this.options.tooltip.hide(); // it spoke of what has moved
-    this.#cursor = x;
-    if (follow) this.setRange(showing(this.#range, x));
+    this.#cursor = Math.max(x, this.#whole.start); // before anything happens: at its beginning, however late that is
+    if (follow) this.setRange(showing(this.#range, this.#cursor));
     this.redraw();
   }
 
