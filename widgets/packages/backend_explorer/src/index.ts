@@ -91,7 +91,7 @@ function render({ el, source, disposer }: Context<typeof BACKEND_EXPLORER>): voi
     frame.more.append(...controls.more);
   } else
     frame.notify("info", "A saved page: select and sort here; open the notebook to ask about other batches.");
-  frame.more.append(sorting);
+  frame.more.append(h("label", {}, "order", sorting));
   frame.setLegend(LEGEND);
   const choices = h("div");
   const made = h("ul", { class: "sbe-made" });

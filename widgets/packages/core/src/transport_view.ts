@@ -83,8 +83,9 @@ export function transportView(transport: Transport, disposer: Disposer): HTMLEle
     const text = track.describe(position);
     const time = track.time?.(position);
     const end = track.open ? "" : ` of ${track.length}`;
-    counter.textContent = `step ${position}${end}${time ? ` · ${time}` : ""}`;
-    slider.setAttribute("aria-valuetext", `step ${position}${end}: ${text}`);
+    const name = track.name?.(position) ?? `step ${position}${end}`;
+    counter.textContent = `${name}${time ? ` · ${time}` : ""}`;
+    slider.setAttribute("aria-valuetext", `${name}: ${text}`);
     // A screen reader cannot keep up with playback: it hears the last sentence when playback stops.
     sentence.setAttribute("aria-live", playing ? "off" : "polite");
     sentence.textContent = text;
