@@ -15,7 +15,8 @@ import {
   Transport,
   watchTheme,
 } from "@sglab/core";
-import { openTab, pageLink } from "@sglab/engine/opener";
+import { oneAtATime } from "@sglab/engine/asking";
+import { showOpened } from "@sglab/engine/openers";
 import { button, menu } from "@sglab/memory/parts";
 import { attentionForm, type Shapes } from "./controls";
 import { type Actions, ceilingsPane, hiddenText, pointPane, tablePane } from "./details";
@@ -43,7 +44,6 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
   let chosen = "";
   let told = ""; // what Python chose last
   let bound = false;
-  let busy = false;
 
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
@@ -142,25 +142,12 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
     else frame.notify("info", `Select a point of a launch first: ${widget} shows what it was counted from.`);
   }
 
+  const asking = oneAtATime(frame);
   async function open(widget: string, point: number): Promise<void> {
-    if (busy || !source.live) return;
-    busy = true;
-    frame.root.setAttribute("aria-busy", "true");
-    try {
-      const opened = await source.call("open_launch", { widget, point });
-      if (openTab(frame.root, opened)) made.append(h("li", {}, `${opened.title}: in a tab`));
-      else {
-        const { element, release } = pageLink(opened);
-        disposer.add(release);
-        made.append(h("li", {}, element));
-        element.focus();
-      }
-    } catch (error) {
-      failed(error);
-    } finally {
-      busy = false;
-      frame.root.removeAttribute("aria-busy");
-    }
+    if (!source.live) return;
+    await asking.run(async () =>
+      showOpened({ frame, disposer }, made, await source.call("open_launch", { widget, point })),
+    );
   }
 
   const actions: Actions = {
