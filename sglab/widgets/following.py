@@ -61,10 +61,15 @@ def failure_told(fault: str) -> str:
     )
 
 
-def not_a_launch(got: object, makers: str) -> TypeError:
-    """The refusal of what was passed as a launch; makers: the functions that return one."""
+def not_a_launch(got: object, makers: str, name: str = "launch") -> TypeError:
+    """The refusal of what was passed as a launch.
+
+    Args:
+        makers: the functions that return one, and what else is taken.
+        name: of the argument.
+    """
     if isinstance(got, Batch):
         remedy = "call sglab.trace(batch, backend=…) first and pass what it returns"
     else:
         remedy = "for your own launches call gpu.capture(function) and pass what it returns"
-    return TypeError(f"launch must be what {makers} returns; got {type(got).__name__}: {remedy}")
+    return TypeError(f"{name} must be what {makers} returns; got {type(got).__name__}: {remedy}")

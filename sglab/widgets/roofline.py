@@ -182,7 +182,8 @@ class Roofline(Widget):
             points = list(thing) if isinstance(thing, Iterable) else [thing]
             wrong = next((each for each in points if not isinstance(each, Point)), None)
             if wrong is not None:
-                raise not_a_launch(wrong, "sglab.trace, gpu.capture, sglab.step or Kernel.session")
+                makers = "sglab.trace, gpu.capture, sglab.step, Kernel.session or sglab.roofline.Point"
+                raise not_a_launch(wrong, makers, "thing")
             added += [(point, None) for point in points]
         self.points += [point for point, _ in added]
         self._launches += [launch for _, launch in added]

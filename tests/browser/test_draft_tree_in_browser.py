@@ -104,3 +104,13 @@ def test_a_node_leads_to_its_page_in_the_page_table(shown: Locator, host: Host) 
     settled(host.page)
     shown.locator(".sdt-node").nth(3).click()
     expect(table.locator(".sg-details")).to_contain_text(f"Page {tree.slots[3] // 16}")
+
+
+def test_tree_and_mask_are_whole_in_a_small_window(shown: Locator) -> None:
+    shown.page.set_viewport_size({"width": 1000, "height": 680})
+    settled(shown.page)
+    view = shown.locator(".sg-view").bounding_box()
+    assert view is not None
+    for part in (shown.locator(".sdt-node").last, shown.locator(".sg-cells")):
+        box = part.bounding_box()
+        assert box is not None and box["y"] + box["height"] <= view["y"] + view["height"]

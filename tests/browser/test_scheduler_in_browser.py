@@ -52,13 +52,16 @@ def test_a_step_says_who_was_taken_and_why(host: Host, run: Recording) -> None:
 
 def test_keys_step_and_the_sentence_tells_it(host: Host, run: Recording) -> None:
     _, widget = shown(host, run)
-    expect(widget.locator(".sg-counter")).to_contain_text(f"step {len(run.steps):,} of {len(run.steps):,}")
+    counter, last = widget.locator(".sg-counter"), len(run.steps) - 1
+    expect(counter).to_have_text(f"step {last} of 0 … {last}")  # the number that the sentence and Python have
+    expect(widget.locator(".sg-sentence")).to_contain_text(f"Step {last}: ")
     widget.press("Home")
+    expect(counter).to_have_text("before step 0")
     expect(widget.locator(".sg-sentence")).to_have_text("No step has run yet.")
     widget.press("ArrowRight")
     expect(widget.locator(".sg-sentence")).to_contain_text("Step 0: 1 request prefilled")
     widget.press("]")
-    expect(widget.locator(".sg-counter")).not_to_contain_text("step 1 of")
+    expect(counter).not_to_contain_text("step 0 of")
 
 
 def test_a_retracted_request_tells_its_life_and_leads_to_its_steps(host: Host, run: Recording) -> None:
@@ -79,7 +82,7 @@ def test_a_press_on_the_board_selects_the_request_and_its_step(host: Host, run: 
     _, widget = shown(host, run)
     widget.locator(".sg-cells").click(position={"x": 240, "y": 18 + 30})
     expect(widget.get_by_label("Request", exact=True).first).to_have_value("1")
-    expect(widget.locator(".sg-counter")).not_to_contain_text(f"step {len(run.steps):,} of")
+    expect(widget.locator(".sg-counter")).not_to_contain_text(f"step {len(run.steps) - 1} of")
     widget.press("Escape")
     expect(widget.get_by_label("Request", exact=True).first).to_have_value("")
 
@@ -92,13 +95,13 @@ def test_a_running_engine_is_followed_without_a_question(host: Host, monkeypatch
     engine.submit([1, 2, 3], {"temperature": 0, "max_new_tokens": 6, "min_new_tokens": 6})
     engine.step()
     host.flush()
-    expect(widget.locator(".sg-counter")).to_contain_text("step 1 of 1")
+    expect(widget.locator(".sg-counter")).to_have_text("step 0 of 0 … 0")
     asked = host.questions
     host.alive = False  # a busy kernel answers nothing
     while engine.step():
         host.flush()
     host.flush()
-    expect(widget.locator(".sg-counter")).to_contain_text("step 6 of 6")
+    expect(widget.locator(".sg-counter")).to_have_text("step 5 of 0 … 5")
     assert host.questions == asked
 
 

@@ -83,8 +83,8 @@ def test_every_widget_sends_the_same_library() -> None:
 def test_refusals_change_nothing() -> None:
     widget = Roofline(POINT)
     for call, error, message in (
-        (lambda: widget.add(torch.zeros(3)), TypeError, "launch must be what"),  # type: ignore[arg-type]
-        (lambda: widget.add([POINT, "x"]), TypeError, "launch must be what"),  # type: ignore[list-item]
+        (lambda: widget.add(torch.zeros(3)), TypeError, "thing must be what sglab.trace, .*Point"),  # type: ignore[arg-type]
+        (lambda: widget.add([POINT, "x"]), TypeError, "thing must be what sglab.trace, .*Point"),  # type: ignore[list-item]
         (lambda: widget.show("A100"), ValueError, "machine: expected one of"),
         (lambda: widget.remove(1), ValueError, "point: expected a number from 0 to 0"),
         (lambda: widget.launch("WarpRoles", 0), ValueError, "came from nothing that WarpRoles can show"),

@@ -14,7 +14,8 @@ import {
   Transport,
   watchTheme,
 } from "@sglab/core";
-import { openTab, pageLink } from "@sglab/engine/opener";
+import { oneAtATime } from "@sglab/engine/asking";
+import { showOpened } from "@sglab/engine/openers";
 import { choiceList } from "./choices";
 import { makeControls } from "./controls";
 import { backendDetails } from "./details";
@@ -55,7 +56,6 @@ function render({ el, source, disposer }: Context<typeof BACKEND_EXPLORER>): voi
   let selected: string | undefined;
   let order: Order = "standing";
   let folded = false;
-  let busy = false;
   let ran: Ran | undefined;
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
@@ -91,25 +91,26 @@ function render({ el, source, disposer }: Context<typeof BACKEND_EXPLORER>): voi
     frame.more.append(...controls.more);
   } else
     frame.notify("info", "A saved page: select and sort here; open the notebook to ask about other batches.");
-  frame.more.append(sorting);
+  frame.more.append(h("label", {}, "order", sorting));
   frame.setLegend(LEGEND);
   const choices = h("div");
   const made = h("ul", { class: "sbe-made" });
   const table = makeTable({ select, open: (widget, name) => void open(widget, name) }, disposer);
   frame.view.append(choices, h("div", { class: "sbe-scroll" }, table.element));
+  const asking = oneAtATime(frame, { changed: () => draw.schedule() });
   const draw = framed(() => {
     const question = source.get("question");
     choices.replaceChildren(
       choiceList(
         source.get("choices"),
         question.version,
-        source.live && !busy,
+        source.live && !asking.busy,
         (version) => void ask({ version }),
       ),
     );
-    table.show(rows, order, folded, question.machine, question.version, source.live && !busy);
+    table.show(rows, order, folded, question.machine, question.version, source.live && !asking.busy);
     table.select(selected);
-    if (!busy) controls.show(question, source.get("options")); // else they show what is being asked
+    if (!asking.busy) controls.show(question, source.get("options")); // else they show what is being asked
     showDetails();
   });
 
@@ -140,7 +141,7 @@ function render({ el, source, disposer }: Context<typeof BACKEND_EXPLORER>): voi
     const row = rows.find((each) => each.name === selected);
     const { machine } = source.get("question");
     const parts = row
-      ? backendDetails(row, machine, source.live, busy, ran, {
+      ? backendDetails(row, machine, source.live, asking.busy, ran, {
           open: (widget, name) => void open(widget, name),
           run: (name) => void run(name),
         })
@@ -195,45 +196,17 @@ function render({ el, source, disposer }: Context<typeof BACKEND_EXPLORER>): voi
     if (next !== undefined) void ask({ [field]: next });
   }
 
-  /** One question to Python at a time; what it refuses is said, and the controls show what still holds. */
-  async function calling(work: () => Promise<void>): Promise<void> {
-    if (busy) return;
-    busy = true;
-    frame.clearNotice();
-    frame.root.setAttribute("aria-busy", "true");
-    draw.schedule();
-    try {
-      await work();
-    } catch (error) {
-      frame.notify("error", (error as Error).message);
-    } finally {
-      busy = false;
-      frame.root.removeAttribute("aria-busy");
-      draw.schedule();
-    }
-  }
-
-  const ask = (question: Partial<Question>) =>
-    calling(async () => {
-      await source.call("change", { question });
-    });
+  const ask = (question: Partial<Question>) => asking.run(() => source.call("change", { question }));
 
   const run = (backend: string) =>
-    calling(async () => {
+    asking.run(async () => {
       ran = await source.call("run", { backend });
     });
 
   const open = (widget: string, backend: string) =>
-    calling(async () => {
-      const opened = await source.call("open_widget", { widget, backend });
-      if (openTab(frame.root, opened)) made.append(h("li", {}, `${opened.title}: in a tab`));
-      else {
-        const { element, release } = pageLink(opened);
-        disposer.add(release);
-        made.append(h("li", {}, element));
-        element.focus();
-      }
-    });
+    asking.run(async () =>
+      showOpened({ frame, disposer }, made, await source.call("open_widget", { widget, backend })),
+    );
 
   followRun(
     { source, frame, disposer },

@@ -58,11 +58,15 @@ export function makeTable(actions: Actions, disposer: Disposer): Table {
   let selected: string | undefined;
   let names: string[] = [];
 
+  /** Tab stops at one row, the selected one or the first; ↑ and ↓ go to the others. */
   function mark(): void {
+    const stop = names.includes(selected ?? "") ? selected : names[0];
     for (const line of body.querySelectorAll<HTMLElement>("[data-backend]")) {
       const is = line.dataset.backend === selected;
       line.dataset.selected = String(is);
       line.querySelector(".sbe-name")?.setAttribute("aria-pressed", String(is));
+      for (const button of line.querySelectorAll("button"))
+        button.tabIndex = line.dataset.backend === stop ? 0 : -1;
     }
   }
 

@@ -12,6 +12,7 @@ export {
   ROLE_LOOKS,
   SvgPaint,
 } from "./colors";
+export { definitions } from "./definitions";
 export { framed, h, s, uniqueId } from "./dom";
 export { Disposer, Emitter } from "./emitter";
 export * as format from "./format";

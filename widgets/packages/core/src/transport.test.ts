@@ -58,6 +58,15 @@ describe("looking elsewhere", () => {
     expect(seen).toEqual([2, 5, 5, 2]);
   });
 
+  test("keys for the events of the selection are there where there can be some", () => {
+    const named = (track: Transport) => track.keys().map(({ keys }) => keys[0]);
+    const transport = new Transport();
+    transport.load({ length: 3, granularities: [{ id: "step", label: "step" }], describe: String });
+    expect(named(transport)).not.toContain("Shift+ArrowRight");
+    transport.load({ ...transport.track, eventsOfSelection: () => [1] });
+    expect(named(transport)).toContain("Shift+ArrowRight");
+  });
+
   test("another run keeps position and granularity where it can", () => {
     const transport = loaded();
     transport.setGranularity("page");

@@ -40,6 +40,8 @@ export interface Track {
   marks?: Mark[];
   /** What just happened on the way to `position`, as a sentence that a screen reader speaks. */
   describe: (position: number) => string;
+  /** The position in the words of the picture, whose numbers begin at 0 such as an engine's steps; else "step 3 of 9". */
+  name?: (position: number) => string;
   /** The time at a position with its unit, where the trace has one. */
   time?: (position: number) => string;
   /** The moments that touch the current selection, ascending. */
@@ -234,16 +236,19 @@ export class Transport {
       { keys: [" "], label: "play or pause", run: () => this.toggle() },
       { keys: ["ArrowLeft"], label: "step back", run: () => this.step(-1) },
       { keys: ["ArrowRight"], label: "step forward", run: () => this.step(1) },
-      {
-        keys: ["Shift+ArrowLeft"],
-        label: "previous event of the selection",
-        run: () => this.stepSelection(-1),
-      },
-      { keys: ["Shift+ArrowRight"], label: "next event of the selection", run: () => this.stepSelection(1) },
+      ...(this.#track.move || this.#track.eventsOfSelection ? this.#selectionKeys() : []),
       { keys: ["["], label: "one coarser step back", run: () => this.stepCoarse(-1) },
       { keys: ["]"], label: "one coarser step forward", run: () => this.stepCoarse(1) },
       { keys: ["Home"], label: "to the beginning", run: () => this.goTo(0) },
       { keys: ["End"], label: "to the end", run: () => this.goTo(this.#track.length) },
+    ];
+  }
+
+  #selectionKeys(): KeyBinding[] {
+    const step = (direction: 1 | -1) => () => this.stepSelection(direction);
+    return [
+      { keys: ["Shift+ArrowLeft"], label: "previous event of the selection", run: step(-1) },
+      { keys: ["Shift+ArrowRight"], label: "next event of the selection", run: step(1) },
     ];
   }
 }

@@ -84,8 +84,9 @@ export function transportView(transport: Transport, disposer: Disposer): HTMLEle
     const text = track.describe(position);
     const time = track.time?.(position);
     const end = track.open ? "" : ` of ${count(track.length)}${track.atLeast ? " or more" : ""}`;
-    counter.textContent = `step ${count(position)}${end}${time ? ` · ${time}` : ""}`;
-    slider.setAttribute("aria-valuetext", `step ${count(position)}${end}: ${text}`);
+    const name = track.name?.(position) ?? `step ${count(position)}${end}`;
+    counter.textContent = `${name}${time ? ` · ${time}` : ""}`;
+    slider.setAttribute("aria-valuetext", `${name}: ${text}`);
     // A screen reader cannot keep up with playback: it hears the last sentence when playback stops.
     sentence.setAttribute("aria-live", playing ? "off" : "polite");
     sentence.textContent = text;

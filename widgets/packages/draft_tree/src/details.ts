@@ -1,6 +1,6 @@
 // The selected node: where it is, how likely, and what the target says after it.
 
-import { format, h, tokenText } from "@sglab/core";
+import { definitions, format, h, tokenText } from "@sglab/core";
 import type { Pass, Recorded } from "./data";
 import type { Standing } from "./steps";
 import { stateOf } from "./tree_view";
@@ -50,14 +50,7 @@ export function nodeDetails(recorded: Recorded, pass: Pass, standing: Standing, 
   const one = pass.nodes[node];
   if (!one || node >= standing.built) return [h("p", { class: "sg-note" }, "This node is not drafted yet.")];
   const rows = nodeFacts(recorded, pass, standing, node);
-  const parts = [
-    h("div", { class: "sg-heading" }, `Node ${node}`),
-    h(
-      "dl",
-      { class: "sg-definitions" },
-      ...rows.flatMap(([term, text]) => [h("dt", {}, term), h("dd", {}, text)]),
-    ),
-  ];
+  const parts = [h("div", { class: "sg-heading" }, `Node ${node}`), definitions(rows)];
   if (standing.verified) {
     const children = pass.nodes.flatMap(({ parent, token }, i) => (parent === node ? [{ i, token }] : []));
     parts.push(
@@ -103,14 +96,5 @@ export function passFacts(recorded: Recorded, pass: Pass, standing: Standing): H
       ],
       ["gained", format.plural(pass.accepted + 1, "token")],
     );
-  return h(
-    "div",
-    {},
-    h("div", { class: "sg-heading" }, `Pass ${pass.number}`),
-    h(
-      "dl",
-      { class: "sg-definitions" },
-      ...rows.flatMap(([term, text]) => [h("dt", {}, term), h("dd", {}, text)]),
-    ),
-  );
+  return h("div", {}, h("div", { class: "sg-heading" }, `Pass ${pass.number}`), definitions(rows));
 }

@@ -11,10 +11,10 @@ import type { Standing, Steps } from "./steps";
 import { TreeView } from "./tree_view";
 
 const BESIDE = 284; // px of the view beside the tree: headings, slots, the run
-const LEAST = 150;
+const LEAST = 215; // a tree of eight nodes and its mask
 const MOST = 420;
 const TABS = 34;
-const TWO_COLUMNS = 640; // px of the view
+const TWO_COLUMNS = 590; // px of the view
 
 export interface Shown {
   recorded: Recorded;

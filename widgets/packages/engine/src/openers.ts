@@ -1,6 +1,7 @@
 // Buttons that open other widgets on what is shown: Python makes them, this shows where they are.
 
 import { type Disposer, type Frame, h } from "@sglab/core";
+import { oneAtATime } from "./asking";
 import { type Opened, openTab, pageLink } from "./opener";
 
 export interface Choice {
@@ -39,6 +40,22 @@ export interface Openers {
   enable(opens: boolean): void;
 }
 
+/** In a tab where there can be one, else a link to its page, which gets the focus; `made` lists what was opened. */
+export function showOpened(
+  { frame, disposer }: { frame: Pick<Frame, "root">; disposer: Disposer },
+  made: HTMLElement,
+  opened: Opened,
+): void {
+  if (openTab(frame.root, opened)) {
+    made.append(h("li", {}, `${opened.title}: in a tab`));
+    return;
+  }
+  const { element, release } = pageLink(opened);
+  disposer.add(release);
+  made.append(h("li", {}, element));
+  element.focus();
+}
+
 /** @param others controls that wait as the buttons do. */
 export function makeOpeners(
   { frame, live, disposer }: { frame: Frame; live: boolean; disposer: Disposer },
@@ -48,7 +65,7 @@ export function makeOpeners(
 ): Openers {
   const made = h("ul", { class: "sge-made" });
   let opens = false;
-  let busy = false;
+  const asking = oneAtATime(frame, { changed: () => enable() });
   const buttons = choices.map(({ widget, label, title }) => {
     const button = h("button", { type: "button", class: "sg-button", title }, label);
     disposer.listen(button, "click", () => void run(widget));
@@ -56,31 +73,11 @@ export function makeOpeners(
   });
 
   function enable(): void {
-    for (const each of [...others, ...buttons]) each.disabled = busy || !opens || !live;
+    for (const each of [...others, ...buttons]) each.disabled = asking.busy || !opens || !live;
   }
 
-  async function run(widget: string): Promise<void> {
-    if (busy) return;
-    busy = true;
-    enable();
-    frame.root.setAttribute("aria-busy", "true");
-    try {
-      const opened = await open(widget);
-      if (openTab(frame.root, opened)) made.append(h("li", {}, `${opened.title}: in a tab`));
-      else {
-        const { element, release } = pageLink(opened);
-        disposer.add(release);
-        made.append(h("li", {}, element));
-        element.focus();
-      }
-    } catch (error) {
-      frame.notify("error", (error as Error).message);
-    } finally {
-      busy = false;
-      frame.root.removeAttribute("aria-busy");
-      enable();
-    }
-  }
+  const run = (widget: string) =>
+    asking.run(async () => showOpened({ frame, disposer }, made, await open(widget)));
 
   enable();
   return {

@@ -1,14 +1,12 @@
 // Small pieces of details panes: definitions, tables, buttons.
 
-import { cssBackground, h, lookOf } from "@sglab/core";
+import { cssBackground, h, definitions as list, lookOf } from "@sglab/core";
 
 type Content = string | HTMLElement;
 
 /** Names with values under a heading. */
 export function definitions(rows: readonly (readonly [string, Content])[], heading = ""): HTMLElement {
-  const list = h("dl", { class: "sge-definitions" });
-  for (const [name, value] of rows) list.append(h("dt", {}, name), h("dd", {}, value));
-  return h("section", { class: "sge-part" }, heading ? title(heading) : undefined, list);
+  return h("section", { class: "sge-part" }, heading ? title(heading) : undefined, list(rows));
 }
 
 export function title(text: string): HTMLElement {

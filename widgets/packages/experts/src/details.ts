@@ -1,6 +1,6 @@
 // The selected token's experts, best first; the selected expert's share.
 
-import { format, h } from "@sglab/core";
+import { definitions, format, h } from "@sglab/core";
 import { choiceScore, choicesOf, groupOf, keepsGroup, loadOf, type Recorded } from "./data";
 import { segmentsOf } from "./ranks_view";
 import { blocksSentence } from "./steps";
@@ -79,14 +79,7 @@ export function expertFacts(recorded: Recorded, expert: number, routed: number):
 export function expertDetails(recorded: Recorded, expert: number, routed: number): HTMLElement[] {
   return [
     h("div", { class: "sg-heading" }, `Expert ${expert}`),
-    h(
-      "dl",
-      { class: "sg-definitions" },
-      ...expertFacts(recorded, expert, routed).flatMap(([term, text]) => [
-        h("dt", {}, term),
-        h("dd", {}, text),
-      ]),
-    ),
+    definitions(expertFacts(recorded, expert, routed)),
     ...(recorded.blockExperts.includes(expert)
       ? [h("p", { class: "sg-note" }, blocksSentence(recorded, expert))]
       : []),

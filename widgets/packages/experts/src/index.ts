@@ -15,6 +15,7 @@ import {
   Transport,
   watchTheme,
 } from "@sglab/core";
+import { oneAtATime } from "@sglab/engine/asking";
 import "@sglab/engine/engine_style";
 import { makeOpeners, OF_A_LAUNCH } from "@sglab/engine/openers";
 import { makeControls } from "./controls";
@@ -47,7 +48,6 @@ function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): v
   let token: number | undefined;
   let expert: number | undefined;
   let tab = 0;
-  let asking = false;
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
     source,
@@ -69,6 +69,8 @@ function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): v
     ],
   });
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
+  const asking = oneAtATime(frame, { refused: () => recorded && controls.show(recorded) });
+  const ask = (change: Partial<Shown>) => asking.run(() => source.call("show", change));
   const controls = makeControls(disposer, (change) => void ask(change));
   if (source.live) {
     frame.toolbar.append(...controls.parts);
@@ -121,22 +123,6 @@ function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): v
 
   function nextLayer(): void {
     if (recorded) void ask({ layer: (recorded.shown.layer + 1) % recorded.layers.length });
-  }
-
-  async function ask(change: Partial<Shown>): Promise<void> {
-    if (asking) return;
-    asking = true;
-    frame.clearNotice();
-    frame.root.setAttribute("aria-busy", "true");
-    try {
-      await source.call("show", change);
-    } catch (error) {
-      frame.notify("error", (error as Error).message);
-      if (recorded) controls.show(recorded);
-    } finally {
-      asking = false;
-      frame.root.removeAttribute("aria-busy");
-    }
   }
 
   disposer.add(transport.changed.on(() => draw.schedule()));

@@ -14,7 +14,7 @@ const TABS = 34;
 const NOTE = 46;
 const LEAST = 180;
 const MOST = 560;
-const TWO_COLUMNS = 640; // px of the view
+const TWO_COLUMNS = 590; // px of the view
 const GAP = 12;
 
 export interface Shown {
@@ -61,7 +61,7 @@ export function makeView(frame: Frame, disposer: Disposer, theme: () => Theme, a
     const wide = whole >= TWO_COLUMNS;
     const width = wide ? Math.floor((whole - GAP) / 2) : whole;
     const height = Math.min(MOST, Math.max(LEAST, frame.room() - 8));
-    title.textContent = `Tokens × experts: ${rule.scoring} scores, weights of the ${rule.topK} chosen`;
+    title.textContent = `Tokens × experts: ${rule.scoring} scores, the ${rule.topK} chosen`;
     routing.draw({ recorded, standing, token, expert, width, height: height - HEADING });
     if (tabs.current === "load") load.draw(recorded, standing, expert, width);
     if (tabs.current === "blocks")

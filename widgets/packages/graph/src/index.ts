@@ -23,7 +23,7 @@ import { Lines } from "@sglab/engine/lines";
 import { note } from "@sglab/engine/parts";
 import { eventDetails, launchDetails, probeDetails } from "./details";
 import type { Event, GRAPH } from "./protocol";
-import { columnOf, makeSlots } from "./slots";
+import { makeSlots } from "./slots";
 import { sentence, sizeFor } from "./words";
 
 const LEAST = 120;
@@ -32,7 +32,7 @@ const BELOW = 90; // of the view, for the sizes and what ran without a graph
 const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: nothing is captured." },
   { key: "ArrowRight", text: "to capture the largest size: it comes first." },
-  { key: "]", text: "to go to the next replay with another size." },
+  { key: "]", text: "to go to the next capture, or the next replay with another size." },
   { key: "ArrowDown", text: "to select a slot: its inputs are at the right." },
   { key: "p", text: "to see what a stale pointer does." },
 ];
@@ -185,8 +185,7 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
 
   disposer.add(
     transport.changed.on(() => {
-      if (events.length)
-        slots.grid.reveal({ row: slot ?? 0, column: columnOf(events, Math.max(0, transport.position - 1)) });
+      if (events.length) slots.reveal(slot ?? 0, Math.max(0, transport.position - 1));
       slots.grid.redraw();
       draw.schedule();
     }),

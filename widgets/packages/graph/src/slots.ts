@@ -14,6 +14,7 @@ import { sentence } from "./words";
 
 const LABELS = 64;
 const HEADER = 34;
+const DIGIT = 7; // px
 
 export interface SlotsState {
   events: readonly Event[];
@@ -25,6 +26,8 @@ export interface SlotsState {
 export interface Slots {
   grid: CellGrid;
   layout(state: SlotsState, width: number, height: number): void;
+  /** Brings what happened in an event into sight. */
+  reveal(slot: number, index: number): void;
 }
 
 export function makeSlots(
@@ -35,6 +38,7 @@ export function makeSlots(
   pick: (slot: number, event: number) => void,
   resized: () => void,
 ): Slots {
+  let span = 1; // columns of a capture
   const grid = new CellGrid(
     {
       label: "Slots of every capture and replay",
@@ -42,37 +46,37 @@ export function makeSlots(
       tooltip,
       paint: (context, { row, column }, rect) => {
         const { events, position, slot } = state();
-        const index = eventOf(events, column);
+        const index = eventOf(events, column, span);
         const event = events[index];
         if (!event || row >= event.bs) return;
+        const whole = wholeOf(event, rect, column, span);
         context.globalAlpha = index >= position ? 0.25 : 1;
-        paintSlot(context, event, row, rect, theme());
+        if (whole) paintSlot(context, event, row, whole, theme());
         context.globalAlpha = 1;
-        if (index === position - 1 && row === slot) {
+        if (index !== position - 1 || !whole) return;
+        if (row === slot) {
           context.strokeStyle = theme().focus;
           context.lineWidth = 2;
-          context.strokeRect(rect.x + 1, rect.y + 1, rect.width - 2, rect.height - 2);
+          context.strokeRect(whole.x + 1, whole.y + 1, whole.width - 2, whole.height - 2);
         }
-        if (index === position - 1) {
-          context.fillStyle = theme().focus;
-          context.fillRect(rect.x + rect.width - 1, rect.y, 1.5, rect.height);
-        }
+        context.fillStyle = theme().focus;
+        context.fillRect(whole.x + whole.width - 1, whole.y, 1.5, whole.height);
       },
       paintRowHeader: (context, row, rect) => {
         context.fillStyle = theme().text;
         context.font = `11px ${theme().uiFont}`;
         context.fillText(`slot ${row}`, 4, rect.y + rect.height / 2);
       },
-      paintColumnHeader: (context, column, rect) => paintHead(context, state(), column, rect, theme()),
+      paintColumnHeader: (context, column, rect) => paintHead(context, state(), column, span, rect, theme()),
       paintCorner: (context) => {
         context.fillStyle = theme().muted;
         context.font = `11px ${theme().uiFont}`;
         context.fillText("size", 4, 9);
         context.fillText("no.", 4, 25);
       },
-      describe: ({ row, column }) => describe(state(), row, column),
+      describe: ({ row, column }) => describe(state().events[eventOf(state().events, column, span)], row),
       select: ({ row, column }) => {
-        const index = eventOf(state().events, column);
+        const index = eventOf(state().events, column, span);
         if (index >= 0) pick(row, index);
       },
       resized,
@@ -83,18 +87,22 @@ export function makeSlots(
     grid,
     layout({ events, sizes }, width, height) {
       const rows = Math.max(1, sizes.at(-1) ?? 1);
-      const columns = events.length + 1;
-      const room = (width - LABELS - 4) / columns;
+      const captures = capturesOf(events);
+      const replays = events.length - captures + 1;
+      const widthFor = (each: number) =>
+        Math.max(6, Math.min(40, Math.floor(((width - LABELS - 4) / (captures * each + replays)) * 2) / 2));
+      span = Math.ceil((DIGIT * String(sizes.at(-1) ?? 1).length + 4) / widthFor(1));
       grid.setGeometry({
         rows,
-        columns,
-        cellWidth: Math.max(6, Math.min(40, Math.floor(room * 2) / 2)),
+        columns: captures * span + replays,
+        cellWidth: widthFor(span),
         cellHeight: Math.max(12, Math.min(30, Math.floor((height - HEADER) / rows))),
         headerWidth: LABELS,
         headerHeight: HEADER,
         maxHeight: height,
       });
     },
+    reveal: (slot, index) => grid.reveal({ row: slot, column: columnOf(state().events, index, span) }),
   };
 }
 
@@ -103,16 +111,24 @@ function capturesOf(events: readonly Event[]): number {
   return first < 0 ? events.length : first;
 }
 
-/** Which event a column shows; −1 for the gap between captures and replays. */
-export function eventOf(events: readonly Event[], column: number): number {
+/** Which event a column shows, where captures have `span` columns each; −1 for the gap between captures and replays. */
+export function eventOf(events: readonly Event[], column: number, span = 1): number {
   const captures = capturesOf(events);
-  if (column < captures) return column;
-  return column === captures ? -1 : column - 1;
+  if (column < captures * span) return Math.floor(column / span);
+  return column === captures * span ? -1 : column - captures * span + captures - 1;
 }
 
-/** The inverse. */
-export function columnOf(events: readonly Event[], index: number): number {
-  return index < capturesOf(events) ? index : index + 1;
+/** The inverse: an event's first column. */
+export function columnOf(events: readonly Event[], index: number, span = 1): number {
+  const captures = capturesOf(events);
+  return index < captures ? index * span : index - captures + captures * span + 1;
+}
+
+/** All columns of an event, for its last one, which is painted after the others; nothing for those. */
+function wholeOf(event: Event, rect: Rect, column: number, span: number): Rect | undefined {
+  if (event.kind !== "capture" || span === 1) return rect;
+  if (column % span !== span - 1) return undefined;
+  return { ...rect, x: rect.x - (span - 1) * rect.width, width: span * rect.width };
 }
 
 function paintSlot(
@@ -147,19 +163,20 @@ function paintHead(
   context: CanvasRenderingContext2D,
   { events, position }: SlotsState,
   column: number,
+  span: number,
   rect: Rect,
   theme: Theme,
 ): void {
-  const index = eventOf(events, column);
+  const index = eventOf(events, column, span);
   const event = events[index];
-  if (!event) return;
+  if (!event || column !== columnOf(events, index, span)) return;
   const captures = capturesOf(events);
   const before = events[index - 1];
   context.font = `${index === position - 1 ? "600 " : ""}11px ${theme.uiFont}`;
   context.fillStyle = theme.text;
   // a size is written where it changes, a number where there is room
   if (before?.bs !== event.bs || before.kind !== event.kind) {
-    const room = nextChange(events, index) - index;
+    const room = (nextChange(events, index) - index) * (event.kind === "capture" ? span : 1);
     if (room * rect.width >= context.measureText(String(event.bs)).width + 3)
       context.fillText(String(event.bs), rect.x + 1, 9);
   }
@@ -167,7 +184,7 @@ function paintHead(
   const every = Math.max(1, Math.ceil(28 / rect.width));
   if (event.kind === "capture") {
     const text = "captured";
-    if (index === 0 && captures * rect.width > context.measureText(text).width)
+    if (index === 0 && captures * span * rect.width > context.measureText(text).width)
       context.fillText(text, rect.x + 1, 25);
   } else if ((index - captures) % (every === 1 ? 1 : Math.ceil(every / 5) * 5) === 0)
     context.fillText(String(index - captures), rect.x + 1, 25);
@@ -179,8 +196,7 @@ function nextChange(events: readonly Event[], column: number): number {
   return next;
 }
 
-function describe({ events }: SlotsState, row: number, column: number): string | undefined {
-  const event = events[eventOf(events, column)];
+function describe(event: Event | undefined, row: number): string | undefined {
   if (!event || row >= event.bs) return undefined;
   if (event.kind === "capture") return sentence(event);
   const who =

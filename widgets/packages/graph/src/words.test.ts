@@ -8,7 +8,7 @@ test("captures and replays in words", () => {
   );
   const replay = { kind: "replay", raw: 3, bs: 4, step: 7, requests: [], inputs: {} } as const;
   expect(sentence({ ...replay, requests: [] })).toBe(
-    "Step 7: 3 requests replayed with the graph of size 4, padded by 1 slot.",
+    "The engine's step 7: 3 requests replayed with the graph of size 4, padded by 1 slot.",
   );
   expect(sentence({ ...replay, raw: 4, step: -1, requests: [] })).toContain("without padding");
 });

@@ -13,7 +13,7 @@ export function sentence(event: Event | undefined): string {
   }
   const pad = event.bs - event.raw;
   const padded = pad ? `, padded by ${plural(pad, "slot")}` : ", without padding";
-  const step = event.step >= 0 ? `Step ${count(event.step)}: ` : "";
+  const step = event.step >= 0 ? `The engine's step ${count(event.step)}: ` : "";
   return `${step}${plural(event.raw, "request")} replayed with the graph of size ${event.bs}${padded}.`;
 }
 

@@ -20,11 +20,12 @@ const session: Thing = {
 };
 
 test("a widget is spelled as words", () => {
-  expect(["PageTable", "SplitKV", "KernelDebugger", "Barriers"].map(spelled)).toEqual([
+  expect(["PageTable", "SplitKV", "KernelDebugger", "Barriers", "NanSpread"].map(spelled)).toEqual([
     "Page table",
     "Split KV",
     "Kernel debugger",
     "Barriers",
+    "NaN spread",
   ]);
 });
 

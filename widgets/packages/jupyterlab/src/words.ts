@@ -44,7 +44,8 @@ export function nameOf(thing: Thing): string {
 /** `KernelDebugger` as words: "Kernel debugger"; capitals of an abbreviation stay together: "Split KV". */
 export function spelled(widget: string): string {
   const words = widget.split(/(?<=[a-z])(?=[A-Z])/);
-  return words.map((word, i) => (i && /[a-z]/.test(word) ? word.toLowerCase() : word)).join(" ");
+  const spaced = words.map((word, i) => (i && /[a-z]/.test(word) ? word.toLowerCase() : word)).join(" ");
+  return spaced.replace(/^Nan\b/, "NaN");
 }
 
 /** Every widget on every thing, for a list to choose from; the newest thing first. */

@@ -1,10 +1,10 @@
 // A barrier at a step, for details panes: its phase, who waits, who has arrived and who has still to, and what happened last.
 
-import { format, h } from "@sglab/core";
+import { definitions, format, h } from "@sglab/core";
 import { positionOf } from "./arrivals";
 import type { Launch } from "./data";
 import { barrierPlace, warpAndRole } from "./names";
-import { definitions, eventLink, linkTo, part } from "./parts";
+import { eventLink, linkTo, part } from "./parts";
 import type { Relations } from "./relations";
 import type { Arrival, BarrierState, BarrierStates, Waiter } from "./states";
 

@@ -8,14 +8,6 @@ export function part(text: string): HTMLElement {
   return h("div", { class: "sg-heading sg-part" }, text);
 }
 
-export function definitions(rows: readonly [string, Node | string][]): HTMLElement {
-  return h(
-    "dl",
-    { class: "sg-definitions" },
-    ...rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
-  );
-}
-
 export function linkTo(text: string, go: () => void): HTMLElement {
   const button = h("button", { type: "button", class: "sg-link" }, text);
   button.addEventListener("click", go);

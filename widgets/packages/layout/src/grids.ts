@@ -35,6 +35,8 @@ export interface Grids {
 const ROW = 19;
 const HEAD = 20;
 const NARROWEST = 10;
+const LEAST = 6; // where what a lane takes is still wide enough for a label
+const LANE_LABEL = 34;
 const BANK_HEIGHT = 17;
 const TOGETHER = 30; // px: narrower cells of one lane have one label
 
@@ -304,9 +306,12 @@ export function makeGrids(options: GridOptions, disposer: Disposer): Grids {
     if (!now) return;
     const { rows, columns, placeRows, placeColumns, space, parts } = now.tile.shown;
     const room = options.room();
+    const { takenBytes, elementBits } = now.tile.shown;
+    const perLane = space === "smem" ? Math.max(1, (8 * takenBytes) / elementBits) : 1;
+    const narrowest = Math.max(LEAST, Math.min(NARROWEST, Math.ceil(LANE_LABEL / perLane)));
     const fit = (grid: CellGrid, count: number, head: number, most: number) =>
       Math.max(
-        NARROWEST,
+        narrowest,
         Math.min(most, Math.floor(((grid.element.clientWidth || 400) - head - 20) / count)),
       );
     const label = space === "smem" ? 46 : 60;

@@ -128,6 +128,9 @@ function render({ el, source, disposer }: Context<typeof LAYOUT>): void {
     grids.drawNow();
   });
   disposer.add(() => draw.cancel());
+  const resized = new ResizeObserver(() => grids.resize()); // *more* takes room, too
+  resized.observe(frame.view);
+  disposer.add(() => resized.disconnect());
   disposer.add(transport.changed.on(() => draw.schedule()));
 
   function show(next: Tile): void {

@@ -113,7 +113,7 @@ export function cellLabels(tile: Tile, i: number, label: Label): string[] {
 
 export function placeTitle(tile: Tile): string {
   const { space, placeRows } = tile.shown;
-  if (space === "smem") return "In shared memory: lines of 128 bytes, which are the 32 banks";
+  if (space === "smem") return "In shared memory: lines of 32 banks";
   if (space === "tmem") return "In tensor memory: 128 lanes by columns";
   return placeRows > 32
     ? "In registers: threads of a warpgroup by registers"

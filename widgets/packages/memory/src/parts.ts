@@ -1,6 +1,6 @@
 // Small pieces of the memory widgets' panes.
 
-import { type Frame, h } from "@sglab/core";
+import { type Frame, h, definitions as list } from "@sglab/core";
 import { cssGradient, type Range } from "./cividis";
 import type { Finding } from "./protocol";
 import { short } from "./words";
@@ -8,16 +8,7 @@ import { short } from "./words";
 export type Row = [term: string, text: string | HTMLElement];
 
 export function definitions(title: string, rows: Row[]): HTMLElement {
-  return h(
-    "div",
-    { class: "smv-definitions" },
-    h("div", { class: "sg-heading" }, title),
-    h(
-      "dl",
-      { class: "sg-definitions" },
-      ...rows.flatMap(([term, text]) => [h("dt", {}, term), h("dd", {}, text)]),
-    ),
-  );
+  return h("div", { class: "smv-definitions" }, h("div", { class: "sg-heading" }, title), list(rows));
 }
 
 export interface Choice<T extends string> {

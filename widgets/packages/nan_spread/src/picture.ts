@@ -8,6 +8,7 @@ const FEW = 9;
 const LABEL = 120;
 const TOP = 12;
 const EDGE = 16;
+const PALE = 0.4; // what has not happened
 const CROWDED = 9; // px between events: closer marks have no edges
 const HUES: Record<Role, string> = {
   made: "#D55E00",
@@ -95,7 +96,7 @@ export function draw({ spread, lit, width, theme }: Scene): Picture {
       fill: role === "stopped" ? "none" : hueOf(role),
       stroke: role === "stopped" ? hueOf(role) : step < CROWDED ? "none" : theme.background,
       "stroke-width": role === "stopped" ? 2 : 1,
-      opacity: event < lit ? 1 : 0.22,
+      opacity: event < lit ? 1 : PALE,
     });
     svg.append(mark);
   }

@@ -124,7 +124,7 @@ export function nodeDetails(told: Told, selected: number | undefined): HTMLEleme
     ["tokens", count(node.tokens)],
     [pageSize === 1 ? "slots" : "pages", runs(node.pages) || "none"],
     ["locks", count(node.lock)],
-    ["last used", `${count(node.at)}, ${plural(clock - node.at, "access", "accesses")} ago`],
+    ["last used", `at ${count(node.at)}, ${plural(clock - node.at, "access", "accesses")} ago`],
     ["where", node.device ? (node.host ? "device and host" : "device") : "host"],
   ];
   if (node.space) rows.push(["namespace", node.space]);
@@ -132,7 +132,8 @@ export function nodeDetails(told: Told, selected: number | undefined): HTMLEleme
     className: "sge-text",
     textContent: node.text,
   });
-  const out = [title(`Node ${selected}`), definitions(rows), text];
+  const out = [title(node.parent < 0 ? `The root: node ${selected}` : `Node ${selected}`), definitions(rows)];
+  if (node.text) out.push(text);
   if (holders.length && node.parent >= 0) {
     const names = [...new Set(holders)].map((request) =>
       requestLink(request, nameOf(requests, request), dark, () => told.goTo(nextOf(states, index, request))),

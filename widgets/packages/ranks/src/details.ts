@@ -1,6 +1,6 @@
 // The current collective: why, what, how much, and each rank's times.
 
-import { format, h } from "@sglab/core";
+import { definitions, format, h } from "@sglab/core";
 import { exchanged, metAt, type Recorded, sharesOf, spanOf } from "./data";
 import { micros, NAMES, reason, rule } from "./words";
 
@@ -28,14 +28,6 @@ export function jointDetails(recorded: Recorded, at: number): HTMLElement[] {
     ...exchange(recorded, at),
     ...shares(recorded),
   ];
-}
-
-function definitions(rows: [string, string][]): HTMLElement {
-  return h(
-    "dl",
-    { class: "sg-definitions" },
-    ...rows.flatMap(([term, text]) => [h("dt", {}, term), h("dd", {}, text)]),
-  );
 }
 
 function table(heads: string[], rows: string[][]): HTMLElement {

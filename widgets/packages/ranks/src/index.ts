@@ -16,6 +16,7 @@ import {
   Transport,
   watchTheme,
 } from "@sglab/core";
+import { oneAtATime } from "@sglab/engine/asking";
 import "@sglab/engine/engine_style";
 import { makeOpeners, OF_A_BATCH, OF_A_LAUNCH } from "@sglab/engine/openers";
 import { layerOf, type Recorded, readRun } from "./data";
@@ -54,7 +55,6 @@ function render({ el, source, disposer }: Context<typeof RANKS>): void {
   let axis: Axis = "time";
   let layer = "0";
   let tab = 0;
-  let asking = false;
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
     source,
@@ -78,6 +78,12 @@ function render({ el, source, disposer }: Context<typeof RANKS>): void {
     ],
   });
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
+  const asking = oneAtATime(frame, {
+    refused: () => {
+      if (recorded) pass.value = String(recorded.step);
+    },
+  });
+  const ask = (step: number) => asking.run(() => source.call("show", { step }));
   const pass = h("select", { class: "sg-select", "aria-label": "Pass" });
   const axes = h("select", { class: "sg-select", "aria-label": "Axis" });
   axes.append(h("option", { value: "time" }, "measured time"), h("option", { value: "order" }, "order"));
@@ -133,20 +139,6 @@ function render({ el, source, disposer }: Context<typeof RANKS>): void {
   function stepPass(step: number): void {
     const next = (recorded?.step ?? 0) + step;
     if (recorded && next >= 0 && next < recorded.passes.length) void ask(next);
-  }
-
-  async function ask(step: number): Promise<void> {
-    if (asking) return;
-    asking = true;
-    frame.clearNotice();
-    try {
-      await source.call("show", { step });
-    } catch (error) {
-      frame.notify("error", (error as Error).message);
-      if (recorded) pass.value = String(recorded.step);
-    } finally {
-      asking = false;
-    }
   }
 
   disposer.add(

@@ -64,7 +64,7 @@ export function ceilingsPane(machine: Machine): HTMLElement[] {
       ["ceiling", "rate", "source"],
       machine.ceilings.map(([kind, rate, source]) => [
         kind === "memory" ? "memory" : shortKind(kind),
-        si(rate, kind === "memory" ? "B/s" : "FLOP/s"),
+        si(rate, kind === "memory" ? "B/s" : "FLOP/s").replaceAll(" ", "\u00a0"),
         source,
       ]),
       "Ceilings",

@@ -1,6 +1,6 @@
 import type { Theme } from "@sglab/core";
 import { expect, test } from "vitest";
-import { figure, SYMBOLS } from "./figure";
+import { change, figure, SYMBOLS } from "./figure";
 import { spotsOf } from "./model";
 import { MACHINE, mark } from "./testing/marks";
 
@@ -43,10 +43,26 @@ test("points keep their numbers, their form says where they come from, later one
 });
 
 test("a selected point with a time has a line up to its roof, one on its roof has none", () => {
-  const lines = (lit: number) =>
-    traces(lit).filter(({ mode, customdata }) => mode === "lines" && !customdata);
-  expect(lines(2)).toHaveLength(lines(1).length + 1);
-  expect(lines(2).at(-1)).toMatchObject({ x: [10, 10], y: [1e13, 2e13] });
+  const drawn = (lit: number) => (figure(scene(lit)).layout as { shapes: { type: string }[] }).shapes;
+  expect(drawn(0)).toEqual([]);
+  expect(drawn(1).map(({ type }) => type)).toEqual(["path"]);
+  expect(drawn(2).map(({ type }) => type)).toEqual(["line", "path"]);
+  expect(drawn(2)[0]).toMatchObject({ x0: 10, x1: 10, y0: 1e13, y1: 2e13 });
+  expect(drawn(2)[1]).toMatchObject({ xanchor: 10, yanchor: 1e13 });
+});
+
+test("a step changes no more than opacities and shapes, and comes to the same figure", () => {
+  const { style, layout, traces: points } = change(scene(3));
+  const whole = figure(scene(3));
+  expect(layout.shapes).toEqual(whole.layout.shapes);
+  const own = points.map((each) => whole.data[each] as Trace);
+  expect(own.every(({ customdata }) => customdata)).toBe(true);
+  expect(own).toHaveLength(traces(0).filter(({ customdata }) => customdata).length);
+  expect(style["marker.opacity"]).toEqual(own.map(({ marker }) => marker?.opacity));
+  const { data, layout: others } = figure(scene(1));
+  const without = (each: object) => ({ ...each, marker: undefined, shapes: undefined });
+  expect(data.map(without)).toEqual(whole.data.map(without));
+  expect(without(others)).toEqual(without(whole.layout));
 });
 
 test("bandwidth meets each peak at its ridge", () => {

@@ -31,8 +31,10 @@ const SIZES: Record<Origin, number> = { arithmetic: 11, emulated: 11, modelled: 
 const MARGIN = { l: 88, r: 14, t: 8, b: 44 };
 const TICK_WIDTH = 62; // px
 const TICK_HEIGHT = 34;
-const LABEL = 21; // px between roofs that a label needs
+const LABEL = 23; // px between roofs that a label needs
+const CLEAR = 2; // px between a label and its roof
 const PALE = 0.25;
+const RING = 10; // px around the selected point
 /** A yellow too pale for a line on a light ground is left out. */
 const HUES = [4, 5, 2, 6, 0, 1, 7];
 
@@ -59,12 +61,7 @@ export function figure(scene: Scene): Figure {
   const xs = ticks(decades.x, inner.width / TICK_WIDTH);
   const ys = ticks(decades.y, inner.height / TICK_HEIGHT);
   return {
-    data: [
-      ...roofTraces(machine, roofs, decades.x, theme),
-      ...gap(scene),
-      ...pointTraces(scene),
-      ...ring(scene),
-    ],
+    data: [...roofTraces(machine, roofs, decades.x, theme), ...pointTraces(scene)],
     layout: {
       width,
       height,
@@ -92,7 +89,26 @@ export function figure(scene: Scene): Figure {
         ticktext: ys.map((power) => si(10 ** power, "FLOP/s")),
       },
       annotations: labels(machine, roofs, decades, inner, theme),
+      shapes: shapes(scene),
     },
+  };
+}
+
+/** What a step changes of a figure that is drawn: the points' opacity, and shapes. The library restyles these at once. */
+export interface Change {
+  style: Record<string, unknown>;
+  layout: Record<string, unknown>;
+  /** Of the points. */
+  traces: number[];
+}
+
+export function change(scene: Scene): Change {
+  const before = roofsOf(scene.machine, scene.spots).length + 1;
+  const groups = groupsOf(scene.spots);
+  return {
+    style: { "marker.opacity": groups.map(({ own }) => opacities(own, scene.lit)) },
+    layout: { shapes: shapes(scene) },
+    traces: groups.map((_, i) => before + i),
   };
 }
 
@@ -130,6 +146,7 @@ function labels(
 ): object[] {
   const bandwidth = bandwidthOf(machine);
   const common = { showarrow: false, font: { size: 12, color: theme.text }, captureevents: false };
+  const opaque = { bgcolor: theme.background, borderpad: 0 }; // no grid line through a name
   const [perX, perY] = [
     inner.width / (decades.x[1] - decades.x[0]),
     inner.height / (decades.y[1] - decades.y[0]),
@@ -137,14 +154,16 @@ function labels(
   const at = decades.x[0] + Math.max(0.5, 58 / perX);
   const angle = Math.atan2(perY, perX);
   const away = 11; // px from the line, to its upper left
+  const under = (i: number) =>
+    Math.log10((roofs[i - 1]?.peak ?? Number.POSITIVE_INFINITY) / (roofs[i] as Roof).peak) * perY < LABEL;
   return [
     ...roofs.map(({ kinds, peak }, i) => ({
       ...common,
+      ...opaque,
       x: decades.x[1],
       y: Math.log10(peak),
       xanchor: "right",
-      yanchor:
-        Math.log10((roofs[i - 1]?.peak ?? Number.POSITIVE_INFINITY) / peak) * perY < LABEL ? "top" : "bottom",
+      ...(under(i) ? { yanchor: "top", yshift: -CLEAR } : { yanchor: "bottom", yshift: CLEAR }),
       text: `${kinds.map(shortKind).join(", ")} ${si(peak, "FLOP/s")}`,
     })),
     {
@@ -159,64 +178,71 @@ function labels(
   ];
 }
 
-/** One trace per series and origin, joined by lines where there is a series. */
+type Placed = Spot & { at: number };
+
+/** The points of one series and origin are one trace. */
+function groupsOf(spots: readonly Spot[]): { name: string; series: number; origin: Origin; own: Placed[] }[] {
+  return seriesOf(spots).flatMap((name, series) =>
+    (Object.keys(SYMBOLS) as Origin[]).flatMap((origin) => {
+      const placed = spots.map((spot, at) => ({ ...spot, at }));
+      const own = placed.filter(({ mark }) => mark.series === name && mark.origin === origin);
+      return own.length ? [{ name, series, origin, own }] : [];
+    }),
+  );
+}
+
+function opacities(own: readonly Placed[], lit: number): number[] {
+  return own.map(({ at }) => (at < lit ? 1 : PALE));
+}
+
+/** Points are joined by lines where there is a series. */
 function pointTraces({ spots, lit, theme }: Scene): object[] {
-  const series = seriesOf(spots);
-  const traces: object[] = [];
-  for (const [number, name] of series.entries())
-    for (const origin of Object.keys(SYMBOLS) as Origin[]) {
-      const own = spots
-        .map((spot, at) => ({ ...spot, at }))
-        .filter(({ mark }) => mark.series === name && mark.origin === origin);
-      if (!own.length) continue;
-      const color = colourOf(number, theme.dark);
-      traces.push({
-        type: "scatter",
-        mode: name && own.length > 1 ? "lines+markers" : "markers",
-        x: own.map(({ x }) => x),
-        y: own.map(({ y }) => y),
-        customdata: own.map(({ at }) => at),
-        hoverinfo: "none",
-        line: { color, width: 1, dash: SYMBOLS[origin].endsWith("open") ? "dot" : "solid" },
-        marker: {
-          symbol: SYMBOLS[origin],
-          size: SIZES[origin],
-          color,
-          opacity: own.map(({ at }) => (at < lit ? 1 : PALE)),
-          line: { color: SYMBOLS[origin].endsWith("open") ? color : theme.background, width: 2 },
-        },
-      });
-    }
-  return traces;
-}
-
-/** From the selected point to its roof: what it leaves unused. */
-function gap({ spots, lit, theme }: Scene): object[] {
-  const now = spots[lit - 1];
-  if (!now || now.y >= now.place.attainable) return [];
-  return [
-    {
+  return groupsOf(spots).map(({ name, series, origin, own }) => {
+    const color = colourOf(series, theme.dark);
+    const hollow = SYMBOLS[origin].endsWith("open");
+    return {
       type: "scatter",
-      mode: "lines",
-      x: [now.x, now.x],
-      y: [now.y, now.place.attainable],
-      line: { color: theme.focus, width: 1.5, dash: "dot" },
-      hoverinfo: "skip",
-    },
-  ];
+      mode: name && own.length > 1 ? "lines+markers" : "markers",
+      x: own.map(({ x }) => x),
+      y: own.map(({ y }) => y),
+      customdata: own.map(({ at }) => at),
+      hoverinfo: "none",
+      line: { color, width: 1, dash: hollow ? "dot" : "solid" },
+      marker: {
+        symbol: SYMBOLS[origin],
+        size: SIZES[origin],
+        color,
+        opacity: opacities(own, lit),
+        line: { color: hollow ? color : theme.background, width: 2 },
+      },
+    };
+  });
 }
 
-function ring({ spots, lit, theme }: Scene): object[] {
+/** A ring around the selected point, and a line from it to its roof: what it leaves unused. */
+function shapes({ spots, lit, theme }: Scene): object[] {
   const now = spots[lit - 1];
   if (!now) return [];
-  return [
-    {
-      type: "scatter",
-      mode: "markers",
-      x: [now.x],
-      y: [now.y],
-      hoverinfo: "skip",
-      marker: { symbol: "square-open", size: 20, color: theme.focus, line: { color: theme.focus, width: 2 } },
-    },
-  ];
+  const place = { xref: "x", yref: "y" };
+  const ring = {
+    ...place,
+    type: "path", // a rectangle on logarithmic axes takes no negative pixels
+    path: `M-${RING},-${RING} H${RING} V${RING} H-${RING} Z`,
+    xsizemode: "pixel",
+    ysizemode: "pixel",
+    xanchor: now.x,
+    yanchor: now.y,
+    line: { color: theme.focus, width: 2 },
+  };
+  const gap = {
+    ...place,
+    type: "line",
+    layer: "below",
+    x0: now.x,
+    x1: now.x,
+    y0: now.y,
+    y1: now.place.attainable,
+    line: { color: theme.focus, width: 1.5, dash: "dot" },
+  };
+  return now.y < now.place.attainable ? [gap, ring] : [ring];
 }

@@ -8,24 +8,23 @@ import {
   defineWidget,
   framed,
   h,
-  type LegendItem,
-  legendMark,
   makeFrame,
-  s,
   Tabs,
   type TourStep,
   type Track,
   Transport,
   watchTheme,
 } from "@sglab/core";
-import { openTab, pageLink } from "@sglab/engine/opener";
+import { oneAtATime } from "@sglab/engine/asking";
+import { showOpened } from "@sglab/engine/openers";
 import { button, menu } from "@sglab/memory/parts";
 import { attentionForm, type Shapes } from "./controls";
 import { type Actions, ceilingsPane, hiddenText, pointPane, tablePane } from "./details";
-import { colourOf, figure } from "./figure";
+import { change, figure } from "./figure";
+import { legendOf } from "./legend";
 import { neighbour, type Spot, seriesOf, spotsOf } from "./model";
 import { loadPlotly, type PlotElement, type Plotly } from "./plotly";
-import type { Machine, Origin, ROOFLINE } from "./protocol";
+import type { Machine, ROOFLINE } from "./protocol";
 import { sentence } from "./words";
 
 const LEAST = { width: 360, height: 320 };
@@ -45,7 +44,6 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
   let chosen = "";
   let told = ""; // what Python chose last
   let bound = false;
-  let busy = false;
 
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
@@ -144,25 +142,12 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
     else frame.notify("info", `Select a point of a launch first: ${widget} shows what it was counted from.`);
   }
 
+  const asking = oneAtATime(frame);
   async function open(widget: string, point: number): Promise<void> {
-    if (busy || !source.live) return;
-    busy = true;
-    frame.root.setAttribute("aria-busy", "true");
-    try {
-      const opened = await source.call("open_launch", { widget, point });
-      if (openTab(frame.root, opened)) made.append(h("li", {}, `${opened.title}: in a tab`));
-      else {
-        const { element, release } = pageLink(opened);
-        disposer.add(release);
-        made.append(h("li", {}, element));
-        element.focus();
-      }
-    } catch (error) {
-      failed(error);
-    } finally {
-      busy = false;
-      frame.root.removeAttribute("aria-busy");
-    }
+    if (!source.live) return;
+    await asking.run(async () =>
+      showOpened({ frame, disposer }, made, await source.call("open_launch", { widget, point })),
+    );
   }
 
   const actions: Actions = {
@@ -177,25 +162,33 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
     frame.setLegend(legendOf(spots, theme().dark)); // its lines have the theme's colours
     const width = Math.max(LEAST.width, frame.view.clientWidth - 2);
     const height = Math.max(LEAST.height, Math.min(TALLEST, frame.room() - 8, Math.round(width * 0.72)));
-    const { data, layout } = figure({
-      machine: machine(),
-      spots,
-      lit: transport.position,
-      width,
-      height,
-      theme: theme(),
-    });
-    const { xaxis, yaxis } = layout as Record<"xaxis" | "yaxis", { range: number[] }>;
-    ranges = { x: [...xaxis.range], y: [...yaxis.range] };
-    plot.style.height = `${height}px`;
-    plot.setAttribute("aria-label", `Roofline of ${machine().product}: ${spots.length} points`);
-    plotly.react(plot, data, layout, CONFIG).then(bind).catch(failed);
+    drawFigure(plotly, width, height);
     const hidden = source.get("marks").length - spots.length;
     if (tabs.current === "point")
       pointPanel.replaceChildren(...pointPane(spots[at()], machine(), source.get("texts"), actions));
     if (tabs.current === "points") pointsPanel.replaceChildren(...tablePane(spots, hidden, goTo));
     if (tabs.current === "ceilings") ceilingsPanel.replaceChildren(...ceilingsPane(machine()));
   });
+
+  let drawn: unknown[] = []; // what the whole figure on the screen was made of
+
+  /** All of it, or after a step no more than the step changes. */
+  function drawFigure(library: Plotly, width: number, height: number): void {
+    const scene = { machine: machine(), spots, lit: transport.position, width, height, theme: theme() };
+    const made = [scene.machine.name, spots, width, height, scene.theme];
+    if (bound && made.every((each, i) => each === drawn[i])) {
+      const { style, layout, traces } = change(scene);
+      library.update(plot, style, layout, traces).catch(failed);
+      return;
+    }
+    drawn = made;
+    const { data, layout } = figure(scene);
+    const { xaxis, yaxis } = layout as Record<"xaxis" | "yaxis", { range: number[] }>;
+    ranges = { x: [...xaxis.range], y: [...yaxis.range] };
+    plot.style.height = `${height}px`;
+    plot.setAttribute("aria-label", `Roofline of ${machine().product}: ${spots.length} points`);
+    library.react(plot, data, layout, CONFIG).then(bind).catch(failed);
+  }
 
   function bind(): void {
     if (bound) return;
@@ -265,36 +258,6 @@ function trackOf(spots: readonly Spot[], machine: string): Track {
       return spot ? sentence(spot.mark, machine) : "The roofs alone.";
     },
   };
-}
-
-const PATHS: Record<Origin, { d: string; hollow: boolean }> = {
-  arithmetic: { d: "M7,1 L13,7 L7,13 L1,7 Z", hollow: true },
-  emulated: { d: "M2,7 a5,5 0 1,0 10,0 a5,5 0 1,0 -10,0 Z", hollow: true },
-  modelled: { d: "M2,2 h10 v10 h-10 Z", hollow: false },
-  measured: { d: "M7,2 L13,12 L1,12 Z", hollow: false },
-};
-
-function legendOf(spots: readonly Spot[], dark: boolean): LegendItem[] {
-  const origins = (Object.keys(PATHS) as Origin[]).filter((each) =>
-    spots.some(({ mark }) => mark.origin === each),
-  );
-  const items: LegendItem[] = origins.map((origin) => {
-    const { d, hollow } = PATHS[origin];
-    const mark = s("svg", { width: 14, height: 14, "aria-hidden": "true", class: "srf-mark" });
-    mark.append(
-      s("path", { d, fill: hollow ? "none" : "currentColor", stroke: "currentColor", "stroke-width": 2 }),
-    );
-    const where = hollow ? "no time: on its roof" : "by its time";
-    return { label: `${origin} (${where})`, mark: mark as unknown as HTMLElement };
-  });
-  for (const [number, name] of seriesOf(spots).entries()) {
-    if (!name) continue;
-    const line = h("i", { class: "sg-legend-mark sg-legend-line", "aria-hidden": "true" });
-    line.style.borderTopColor = colourOf(number, dark);
-    items.push({ label: name, mark: line });
-  }
-  if (spots.length) items.push({ label: "selected", mark: legendMark("outline") });
-  return items;
 }
 
 export default defineWidget<typeof ROOFLINE>({ name: "roofline", version: 1, render });

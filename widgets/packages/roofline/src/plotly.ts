@@ -13,6 +13,7 @@ export interface PlotElement extends HTMLElement {
 
 export interface Plotly {
   react(place: HTMLElement, data: object[], layout: object, config: object): Promise<unknown>;
+  update(place: HTMLElement, style: object, layout: object, traces: number[]): Promise<unknown>;
   relayout(place: HTMLElement, change: object): Promise<unknown>;
   purge(place: HTMLElement): void;
 }

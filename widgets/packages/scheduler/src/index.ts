@@ -23,7 +23,7 @@ import { makeAttention } from "./attention";
 import { LABELS, makeBoard } from "./board";
 import { LEAST_CHARTS, makeCharts } from "./charts";
 import { requestDetails, stepDetails } from "./details";
-import { Run, sentence } from "./model";
+import { Run, sentence, stepName } from "./model";
 import type { SCHEDULER, Step } from "./protocol";
 
 const LEAST_BOARD = 120;
@@ -139,6 +139,7 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
         { id: "event", label: "admission, retraction, end", stops: eventful },
       ],
       marks,
+      name: (position) => stepName(position, run.steps.length),
       describe: (position) => (position === 0 ? "No step has run yet." : sentence(run, position - 1)),
       eventsOfSelection: () =>
         selected === undefined ? undefined : run.stepsOf(selected).map((each) => each + 1),

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parts, Run, sentence } from "./model";
+import { parts, Run, sentence, stepName } from "./model";
 import type { Step } from "./protocol";
 
 const step = (over: Partial<Step>): Step => ({
@@ -81,4 +81,13 @@ test("a step's tokens by what they are, and in a sentence", () => {
   expect(parts(made.steps[0] as Step)).toEqual({ prefill: 0, chunk: 4, decode: 0 });
   expect(made.most).toBe(4);
   expect(sentence(made, 3)).toBe("Step 3: 1 request decoded; b retracted. One waits.");
+});
+
+test("where the transport stands has the number that the sentence has", () => {
+  const made = run();
+  for (let at = 0; at < made.steps.length; at++) {
+    expect(stepName(at + 1, made.steps.length)).toBe(`step ${at} of 0 … ${made.steps.length - 1}`);
+    expect(sentence(made, at)).toContain(`Step ${at}: `);
+  }
+  expect(stepName(0, 3)).toBe("before step 0");
 });

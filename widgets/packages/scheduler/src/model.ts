@@ -147,6 +147,11 @@ export function shareText(share: Share | undefined): string {
   }
 }
 
+/** Where the transport stands, with the number that the board, the engine and Python have for the step. */
+export function stepName(position: number, steps: number): string {
+  return position ? `step ${position - 1} of 0 … ${steps - 1}` : "before step 0";
+}
+
 /** A step in a sentence. */
 export function sentence(run: Run, at: number): string {
   const step = run.steps[at];

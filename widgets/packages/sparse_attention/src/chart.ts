@@ -53,16 +53,14 @@ export class Chart {
         s("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), class: "ssp-grid" }),
         s("text", { x: LEFT - 5, y: y(value) + 4, "text-anchor": "end", class: "ssp-axis" }, text),
       );
-    for (let i = 0; i <= 4; i++) {
-      const keys = (most * i) / 4;
+    for (let keys = 0, every = tickEvery(most); keys <= most; keys += every)
       svg.append(
         s(
           "text",
           { x: x(keys), y: HEIGHT - 16, "text-anchor": "middle", class: "ssp-axis" },
-          keys.toFixed(0),
+          format.count(keys),
         ),
       );
-    }
     svg.append(
       s(
         "text",
@@ -104,6 +102,12 @@ export class Chart {
     });
     this.element.replaceChildren(svg);
   }
+}
+
+/** A round number between ticks, of which there are at most six. */
+export function tickEvery(most: number): number {
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, most / 5)));
+  return [1, 2, 5, 10].map((each) => each * power).find((every) => most / every <= 5) ?? 10 * power;
 }
 
 /** The rules with their colours, pressed to look at one. */

@@ -1,5 +1,6 @@
 // SparseAttention: which keys a rule chooses for which query, what that saves, and what it costs in error.
 
+import { oneAtATime } from "@sglab/engine/asking";
 import "@sglab/engine/engine_style";
 import "./sparse_attention.css";
 import {
@@ -44,7 +45,6 @@ const BELOW = 268; // of the view, for headings and the chart
 function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTENTION>): void {
   let read: Read | undefined;
   const look: Look = { rule: 1, step: 0, head: 0, query: 0 };
-  let asking = false;
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
     source,
@@ -59,6 +59,8 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
     ],
   });
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
+  const asking = oneAtATime(frame);
+  const ask = (layer: number) => asking.run(() => source.call("show", { layer }));
   const select = (label: string, run: (value: number) => void) => {
     const made = h("select", { class: "sg-select", "aria-label": label });
     disposer.listen(made, "change", () => run(Number(made.value)));
@@ -144,21 +146,6 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
 
   function nextLayer(): void {
     if (read) void ask((read.shown.layer + 1) % read.shown.layers);
-  }
-
-  async function ask(layer: number): Promise<void> {
-    if (asking) return;
-    asking = true;
-    frame.clearNotice();
-    frame.root.setAttribute("aria-busy", "true");
-    try {
-      await source.call("show", { layer });
-    } catch (error) {
-      frame.notify("error", (error as Error).message);
-    } finally {
-      asking = false;
-      frame.root.removeAttribute("aria-busy");
-    }
   }
 
   function sentence(position: number): string {

@@ -1,6 +1,6 @@
 // What is selected, in words: the request under the focused planner, and one of its work units.
 
-import { format, h } from "@sglab/core";
+import { format, h, definitions as list } from "@sglab/core";
 import type { Work } from "./data";
 import type { Pane } from "./protocol";
 
@@ -55,12 +55,7 @@ export function requestRows(pane: Pane, work: Work, request: number, length: num
 }
 
 export function definitions(title: string, rows: Row[]): HTMLElement {
-  return h(
-    "div",
-    { class: "skv-definitions" },
-    h("div", { class: "sg-heading" }, title),
-    h("dl", {}, ...rows.flatMap(([term, text]) => [h("dt", {}, term), h("dd", {}, text)])),
-  );
+  return h("div", { class: "skv-definitions" }, h("div", { class: "sg-heading" }, title), list(rows));
 }
 
 export function tooltipText(pane: Pane, work: Work, i: number): string {

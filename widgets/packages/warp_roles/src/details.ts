@@ -1,11 +1,11 @@
 // The details pane: one event with its text, its lanes, its cause and its effect; links go there.
 
-import { format, h, type Range } from "@sglab/core";
+import { definitions, format, h, type Range } from "@sglab/core";
 import { barrierDetails } from "@sglab/launch/barrier_details";
 import { placeText } from "@sglab/launch/code";
 import type { Launch } from "@sglab/launch/data";
 import { barrierOf, barrierPlace, roleName, rowsOf, TRACKS, warpAndRole } from "@sglab/launch/names";
-import { definitions, eventLink, linkTo, part } from "@sglab/launch/parts";
+import { eventLink, linkTo, part } from "@sglab/launch/parts";
 import type { Relations } from "@sglab/launch/relations";
 import { waitedFor } from "@sglab/launch/sentences";
 import type { Selection } from "@sglab/protocol";

@@ -1,9 +1,9 @@
 // The details of a copy: its tensor map, its coordinates, the page that they name; and of a page: the copies that read it.
 
-import { format, h } from "@sglab/core";
+import { definitions, format, h } from "@sglab/core";
 import type { Launch } from "@sglab/launch/data";
 import { warpAndRole } from "@sglab/launch/names";
-import { definitions, linkTo, part } from "@sglab/launch/parts";
+import { linkTo, part } from "@sglab/launch/parts";
 import type { Selection } from "@sglab/protocol";
 import type { Shown } from "./shown";
 

@@ -1,9 +1,9 @@
 // The details of a row, or of a bundle of bars too dense to distinguish: what is in it, how long, and what it waited for.
 
-import { format, h } from "@sglab/core";
+import { definitions, format, h } from "@sglab/core";
 import type { Launch } from "@sglab/launch/data";
 import { TRACKS, warpAndRole } from "@sglab/launch/names";
-import { definitions, linkTo, part } from "@sglab/launch/parts";
+import { linkTo, part } from "@sglab/launch/parts";
 import { waitedFor } from "@sglab/launch/sentences";
 import type { Shown } from "./shown";
 import { type Group, issuerIn, type Stretch, type Summary, summaryOf } from "./stretches";

@@ -1,0 +1,57 @@
+import { expect, test } from "vitest";
+import { oneAtATime } from "./asking";
+
+function frame() {
+  const said: string[] = [];
+  const attributes = new Map<string, string>();
+  const root = {
+    setAttribute: (name: string, value: string) => attributes.set(name, value),
+    removeAttribute: (name: string) => attributes.delete(name),
+  } as unknown as HTMLElement;
+  return {
+    said,
+    attributes,
+    root,
+    notify: (_: string, text: string) => said.push(text),
+    clearNotice: () => void said.splice(0),
+  };
+}
+
+test("one piece of work at a time, and the frame says that it is busy", async () => {
+  const shown = frame();
+  const asking = oneAtATime(shown);
+  let end = () => {};
+  let done = 0;
+  const first = asking.run(
+    () =>
+      new Promise<void>((resolve) => {
+        end = resolve;
+      }),
+  );
+  expect([asking.busy, shown.attributes.get("aria-busy")]).toEqual([true, "true"]);
+  await asking.run(async () => {
+    done += 1;
+  });
+  expect(done).toBe(0);
+  end();
+  await first;
+  expect([asking.busy, shown.attributes.size]).toEqual([false, 0]);
+  await asking.run(async () => {
+    done += 1;
+  });
+  expect(done).toBe(1);
+});
+
+test("a refusal is said, the controls are told, and the next question clears it", async () => {
+  const shown = frame();
+  const told: string[] = [];
+  const asking = oneAtATime(shown, {
+    refused: () => told.push("refused"),
+    changed: () => told.push("changed"),
+  });
+  await asking.run(() => Promise.reject(new Error("no such pass")));
+  expect(shown.said).toEqual(["no such pass"]);
+  expect(told).toEqual(["changed", "refused", "changed"]);
+  await asking.run(async () => {});
+  expect(shown.said).toEqual([]);
+});

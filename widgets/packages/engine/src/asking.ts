@@ -1,0 +1,44 @@
+// Work that Python does for a widget, one piece at a time: what is asked meanwhile is left out, what is refused is said.
+
+import type { Frame } from "@sglab/core";
+
+export interface Asking {
+  readonly busy: boolean;
+  /** Resolves when the work is over, whether or not it succeeded. */
+  run(work: () => Promise<unknown>): Promise<void>;
+}
+
+export interface Asked {
+  /** After a refusal: controls show what still holds. */
+  refused?: () => void;
+  /** `busy` has changed. */
+  changed?: () => void;
+}
+
+export function oneAtATime(frame: Pick<Frame, "root" | "notify" | "clearNotice">, asked: Asked = {}): Asking {
+  let busy = false;
+  const become = (now: boolean) => {
+    busy = now;
+    if (now) frame.root.setAttribute("aria-busy", "true");
+    else frame.root.removeAttribute("aria-busy");
+    asked.changed?.();
+  };
+  return {
+    get busy() {
+      return busy;
+    },
+    async run(work) {
+      if (busy) return;
+      frame.clearNotice();
+      become(true);
+      try {
+        await work();
+      } catch (error) {
+        frame.notify("error", (error as Error).message);
+        asked.refused?.();
+      } finally {
+        become(false);
+      }
+    },
+  };
+}
