@@ -32,7 +32,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import psutil
-from tornado.httpclient import AsyncHTTPClient, HTTPRequest, HTTPResponse
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest, HTTPResponse
 from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, websocket_connect
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +43,7 @@ from sglab.classroom.settings import ClassSettings
 from sglab.classroom.spawner import running_seats
 from sglab.labs.coursework import lab
 
-PATIENCE = 1800.0
+PATIENCE, START_PATIENCE = 1800.0, 120.0
 NOTEBOOK = "notebooks/00_start_here.ipynb"
 BEGIN_STEPPING = '''
 from sglab import gpu
@@ -108,6 +108,9 @@ class Student:
         self._token = json.loads(answer.body)["token"]
 
     async def take_seat(self) -> None:
+        user = json.loads((await self._api("GET", f"/hub/api/users/{quote(self.name)}")).body)
+        if (user["servers"].get("") or {}).get("ready"):  # of an earlier trial
+            return
         answer = await self._api("POST", f"/hub/api/users/{quote(self.name)}/server", body="{}")
         end = time.monotonic() + PATIENCE
         while answer.code not in (200, 201) and time.monotonic() < end:
@@ -300,9 +303,23 @@ async def watch(settings: ClassSettings, seen: dict[str, tuple[int, float]]) -> 
             seen[name] = max(size, before[0]), max(seconds, before[1])
 
 
+async def answers(hub: str) -> None:
+    """Waits for a hub that has just been started."""
+    end = time.monotonic() + START_PATIENCE
+    while True:
+        try:
+            await AsyncHTTPClient().fetch(f"{hub.rstrip('/')}/hub/api")
+            return
+        except (OSError, HTTPClientError) as error:
+            if time.monotonic() > end:
+                raise SystemExit(f"no hub answers at {hub} ({error}): start it first, with the same folder") from None
+            await asyncio.sleep(1)
+
+
 async def run(options: argparse.Namespace) -> dict[str, Any]:
     AsyncHTTPClient.configure("tornado.simple_httpclient.SimpleAsyncHTTPClient", max_clients=500)
     settings = ClassSettings.read(options.folder)
+    await answers(settings.bind)
     with open(settings.place.passwords, newline="") as file:
         passwords = {row["name"]: row["password"] for row in csv.DictReader(file)}
     names = settings.students[: options.students]

@@ -86,9 +86,10 @@ def _show(one: Lab, outcomes: dict[str, Outcome]) -> None:
         for criterion, mark in zip(one[name].criteria, outcome.marks, strict=True):
             sign = "full" if mark.share == 1 else "none" if mark.share == 0 else "part"
             print(f"    {sign}  {criterion.points * mark.share:5.3g} of {criterion.points:<4g} {criterion.text}")
-            if mark.feedback and mark.share < 1 and mark.feedback != shown:  # said once for all that it explains
-                shown = mark.feedback
-                for line in mark.feedback.splitlines():
+            if mark.feedback and mark.share < 1:
+                fresh = mark.feedback.removeprefix(shown).strip()  # what explains several criteria is said once
+                shown = shown or mark.feedback
+                for line in fresh.splitlines():
                     print(textwrap.fill(line, WIDTH, initial_indent=" " * 10, subsequent_indent=" " * 10))
         if outcome.modelled_ns is not None:
             print(f"    modelled time: {outcome.modelled_ns / 1000:.2f} us")

@@ -39,9 +39,8 @@ def judged(exercise: Exercise, runs: Sequence[Run], reports: list[Report]) -> li
     if not all(earned.values()):
         idea = "nothing" if unwritten(runs, reports) else _wrong(runs, reports) or symptom(reports)
         idea = idea or ("no_wgmma" if all(right) and products != N // 16 else "" if _untouched(reports) else "layout")
-    return marks(
-        exercise, earned, reports, idea, {"wgmma": f"{products} wgmma of the warpgroup; {N // 16} are needed."}
-    )
+    count = f"{products} wgmma of the warpgroup; {N // 16} are needed."
+    return marks(exercise, earned, reports, idea, {"wgmma": count} if products != N // 16 else {})
 
 
 def _untouched(reports: Sequence[Report]) -> bool:

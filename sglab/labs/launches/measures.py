@@ -9,6 +9,7 @@ import numpy as np
 from sglab.emulator.bank_conflicts import bank_conflicts
 from sglab.emulator.session import Session
 from sglab.events.log import GLOBAL, MBARRIER, READ, SHARED, WRITE, EventLog
+from sglab.gpu.code import Instruction
 from sglab.gpu.errors import LaunchError
 from sglab.gpu.findings import Finding
 
@@ -61,7 +62,7 @@ def measured(
         rows = bank_conflicts(session)
         figures["passes"], figures["least_passes"] = sum(r.passes for r in rows), sum(r.least for r in rows)
         figures["conflicts"] = [
-            {"line": (row.instruction.source or ("", 0))[1], "passes": row.passes, "least": row.least} for row in rows
+            {"line": own_line(row.instruction), "passes": row.passes, "least": row.least} for row in rows
         ]
     if wanted.get("timed"):
         try:
@@ -72,6 +73,11 @@ def measured(
     return figures
 
 
+def own_line(instruction: Instruction) -> int:
+    """The line of the submission's own file, where that called a function of a header; 0 where none is known."""
+    return instruction.chain[-1].line if instruction.chain else 0
+
+
 def finding(one: Finding) -> dict[str, Any]:
     """A sanitizer's finding, as plain data."""
     return {
@@ -79,7 +85,7 @@ def finding(one: Finding) -> dict[str, Any]:
         "kind": one.kind,
         "severity": one.severity,
         "message": one.message[:600],
-        "line": (one.source or ("", 0))[1],
+        "line": own_line(one.at.instruction) if one.at and one.at.instruction else 0,
         "space": one.space,
         "count": int(one.count),
     }
