@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +17,6 @@ from sglab.kernels.paged_decode.contract import check
 from sglab.kernels.paged_decode.cuda import LANES, THREADS, arguments
 from sglab.kernels.paged_decode.reference import run as reference
 
-from .code_question import CodeQuestion
 from .question import Question
 
 KV_HEADS, DIM, PAGE_SIZE = 1, 128, 16
@@ -139,28 +137,6 @@ def groups_in_flight() -> Question:
     )
 
 
-def sums_without(distance: int) -> Question:
-    """Different values among a warp's lanes at the end, if the round over `distance` were left out."""
-
-    def truth() -> int:
-        from .score_shuffles import ScoreShuffles
-
-        rounds = ScoreShuffles().rounds
-        held, lanes = rounds[0].sent.astype(np.float64), np.arange(WARP)
-        for each in rounds:
-            if each.distance != distance:
-                held = held + held[lanes ^ each.distance]
-        return len(np.unique(held.round(9)))
-
-    return Question(
-        truth=truth,
-        because="{truth}: in each of the two heads, lanes that differ in that bit never hear of each other; two sums "
-        "are left there, not one.",
-        hint="Each round halves the number of different sums. With all four rounds a head is left with one.",
-        ideas=((2, "That is with all four rounds."), (16, "Only that one round is left out, the others still run.")),
-    )
-
-
 def bytes_read_from_k() -> Question:
     """Different bytes of shared memory that a warp's load of K touches."""
 
@@ -230,52 +206,3 @@ def _without_barrier(entry: str, number: int) -> Module:
     rest = pieces[number + 1].partition(";")[2]
     kept = "bar.sync".join(pieces[: number + 1])
     return Module(before + start + kept + rest, f"paged_decode without barrier {number}")
-
-
-def sum_over_lanes() -> CodeQuestion:
-    """The exercise of writing total(parts, width): xor shuffles within groups of `width` lanes."""
-    lanes = torch.arange(WARP)
-
-    def cases(random: torch.Generator) -> list[list[Any]]:
-        from .score_shuffles import ScoreShuffles
-
-        seed = int(torch.randint(1000, (), generator=random))
-        live = torch.from_numpy(ScoreShuffles(seed=seed).rounds[0].sent.copy()).double()  # out of a warp's registers
-        drawn = [[torch.randn(WARP, generator=random).double(), width] for width in (2, 8, 4)]
-        return [[live, 16], *drawn]
-
-    def shuffled(parts: torch.Tensor, distances: list[int], other: Callable[[int], torch.Tensor]) -> torch.Tensor:
-        for distance in distances:
-            parts = parts + parts[other(distance)]
-        return parts
-
-    def halves(width: int) -> list[int]:
-        return [1 << i for i in reversed(range(width.bit_length() - 1))]
-
-    def swap(distance: int) -> torch.Tensor:
-        return lanes ^ distance
-
-    return CodeQuestion(
-        function="total",
-        cases=cases,
-        truth=lambda parts, width: parts.view(-1, width).sum(1).repeat_interleave(width),
-        because="One of the cases were the registers of the kernel's warp 0 before its first shuffle.",
-        ideas=(
-            (
-                lambda p, w: shuffled(p, halves(w), lambda d: (lanes + d) % WARP),
-                "Every lane takes from the lane above, "
-                "and the last ones from the next group. With xor partners swap, and stay in their group.",
-            ),
-            (
-                lambda p, w: shuffled(p, halves(w), lambda d: (lanes + d).clamp(max=WARP - 1)),
-                "That is a shuffle down: "
-                "the first lane of a group may be right, the others are not. Take lane ^ distance.",
-            ),
-            (lambda p, w: shuffled(p, halves(WARP), swap), "All 32 lanes are summed: begin at width / 2."),
-            (lambda p, w: shuffled(p, halves(w)[:-1], swap), "One round is missing: the last distance is 1."),
-            (
-                lambda p, w: shuffled(p, [w, *halves(w)], swap),
-                "The first distance is width / 2: lanes that are width apart belong to another group.",
-            ),
-        ),
-    )

@@ -5,6 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from sglab.labs import debugging as lab
+from sglab.labs import score_shuffles
 from sglab.labs.question import Question
 
 
@@ -14,7 +15,7 @@ from sglab.labs.question import Question
         (lab.lane_of(x=3, y=2, z=1), [3, 3], [1, 3]),
         (lab.bytes_of_a_copy(), 512, 16),
         (lab.groups_in_flight(), 3, 4),
-        (lab.sums_without(distance=2), 4, 32),
+        (score_shuffles.sums_without(distance=2), 4, 32),
         (lab.bytes_read_from_k(), 256, 512),
         (lab.scores_of_no_key(request=1), 7, 3),
     ],

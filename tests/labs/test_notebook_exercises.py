@@ -11,7 +11,16 @@ torch = pytest.importorskip("torch")
 
 import sglab
 from sglab.emulator.bank_conflicts import count_passes
-from sglab.labs import debugging, mla_copies, mla_sm100, online_softmax, page_tables, pipelines, shared_memory, split_kv
+from sglab.labs import (
+    mla_copies,
+    mla_sm100,
+    online_softmax,
+    page_tables,
+    pipelines,
+    score_shuffles,
+    shared_memory,
+    split_kv,
+)
 from sglab.labs.code_question import CodeQuestion
 from sglab.labs.score_shuffles import ScoreShuffles
 
@@ -80,7 +89,7 @@ EXERCISES: dict[str, tuple[CodeQuestion, Callable[..., Any]]] = {
     "03": (online_softmax.in_one_pass(), attend),
     "04": (split_kv.smallest_chunk(), chunk),
     "07": (shared_memory.passes_of_an_access(), passes),
-    "08": (debugging.sum_over_lanes(), total),
+    "08": (score_shuffles.sum_over_lanes(), total),
     "10": (pipelines.waits_of_a_tile(), waits),
     "12": (mla_copies.copies_of_a_tile(), copies),
     "13": (mla_copies.tile_of_a_request(), load_tile),
@@ -126,8 +135,8 @@ def test_sums_over_lanes_are_those_of_the_kernel() -> None:
     shuffles = ScoreShuffles(seed=3)
     held = total(torch.from_numpy(shuffles.rounds[0].sent.copy()), 16)
     assert np.allclose(held.numpy(), shuffles.rounds[-1].sum, atol=1e-5)
-    assert debugging.sums_without(2).check(4).right and debugging.sums_without(8).check(4).right
-    verdict = debugging.sums_without(2).check(2)
+    assert score_shuffles.sums_without(2).check(4).right and score_shuffles.sums_without(8).check(4).right
+    verdict = score_shuffles.sums_without(2).check(2)
     assert verdict.right is False and "all four rounds" in verdict.text
 
 

@@ -1,8 +1,10 @@
 """Every notebook runs top to bottom as it is shipped: without outputs, without answers, without errors."""
 
+import ast
 import re
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeGuard
 
 import nbformat
 import pytest
@@ -54,6 +56,24 @@ def test_the_course_is_one_story() -> None:
     titles = [nbformat.read(path, as_version=4).cells[0].source.splitlines()[0] for path in course]
     assert all(f"]({path.name})" in listed for path in course[1:])
     assert all(title.startswith(f"# {path.stem[:2]} · ") for title, path in zip(titles, course, strict=True))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
+def test_no_later_cell_takes_the_name_of_what_a_question_asks_about(path: Path) -> None:
+    """Who runs all cells and then answers is asked about what the section made, not about a later one's."""
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    trees = [ast.parse("" if cell.source.startswith("%%") else cell.source) for cell in cells]
+    stored = [{node.id for node in ast.walk(tree) if _is_name(node, ast.Store)} for tree in trees]
+    for i, tree in enumerate(trees):
+        for call in ast.walk(tree):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "check":
+                asked = {node.id for node in ast.walk(call.func.value) if _is_name(node, ast.Load)} - stored[i]
+                taken = asked & set().union(*stored[i + 1 :])
+                assert not taken, f"{path.stem}: {ast.unparse(call)}: a later cell assigns {', '.join(taken)}"
+
+
+def _is_name(node: ast.AST, context: type[ast.expr_context]) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, context)
 
 
 @pytest.mark.slow

@@ -111,5 +111,9 @@ def test_a_question_stays_with_its_cell_hints_with_theirs_and_a_colon_with_what_
 def test_what_stays_together_and_does_not_fit_is_divided() -> None:
     new = nbformat.v4
     code = "\n".join(f"line_{i}" for i in range(24))
-    cells = [new.new_markdown_cell("# Title\n\n**Question 1.** What?"), new.new_code_cell(code), new.new_code_cell(code)]
+    cells = [
+        new.new_markdown_cell("# Title\n\n**Question 1.** What?"),
+        new.new_code_cell(code),
+        new.new_code_cell(code),
+    ]
     assert [len(slide.cells) for slide in slides.cut(new.new_notebook(cells=cells))] == [1, 1, 1]
