@@ -78,7 +78,7 @@ ORIGINS: dict[str, Origin] = {
         "FlashInfer's CuTe DSL kernel",
         "SM100",
         "cutedsl_mla_backend.py (0.5.23)",
-        f"{_ARRAYS}; with `implementation=\"flashinfer\"` FlashInfer's own kernel, on the emulator",
+        f'{_ARRAYS}; with `implementation="flashinfer"` FlashInfer\'s own kernel, on the emulator',
     ),
     "cutlass_mla": Origin(
         "CUTLASS's SM100 MLA decode",
