@@ -116,9 +116,13 @@ class History:
         return len(self.steps)
 
     def add(self, record: StepRecord) -> None:
-        """Append a step; beyond the limit the oldest tenth is dropped."""
+        """Append a step; beyond the limit the oldest tenth is dropped, and with it the requests that ended there."""
         if len(self.steps) >= self.limit:
-            del self.steps[: max(self.limit // 10, 1)]
+            oldest = max(self.limit // 10, 1)
+            for rid in {rid for step in self.steps[:oldest] for rid in step.finished}:
+                self.arrivals.pop(rid, None)
+                self.prompts.pop(rid, None)
+            del self.steps[:oldest]
         self.steps.append(record)
 
     def new_name(self, rid: str) -> str:

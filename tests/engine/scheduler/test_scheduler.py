@@ -269,3 +269,16 @@ def test_the_history_is_plain_data() -> None:
     assert first["decisions"] == [{"rid": "a", "result": "CONTINUE", "reason": "2 new tokens", "left": budgets}]
     assert first["tokens"] == {"a": alone([1, 2], 1)}
     assert owner.history.steps[1].finished == {"a": "length"}
+
+
+def test_what_the_history_drops_it_drops_with_the_requests_that_ended_there() -> None:
+    owner = scheduler()
+    owner.history.limit = 10
+    for number in range(30):
+        owner.add_request(request(f"r{number}", [1, 2, 3], 2))
+        PageReader(owner).run()
+    history = owner.history
+    assert len(history) <= 10
+    ended = {rid for step in history.steps for rid in step.finished}
+    assert set(history.arrivals) == set(history.prompts) and ended <= set(history.arrivals)
+    assert len(history.arrivals) <= 10 and history.new_name("r0") == "r0"
