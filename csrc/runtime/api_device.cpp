@@ -90,11 +90,10 @@ int attribute_value(const SglabDevice& device, int attribute) {
       return 126 << 20;  // L2 cache, bytes
     case 79:
     case 80:
-    case 88:
     case 89:
     case 91:
     case 99:
-      return 1;  // caches of global and local memory; host memory that kernels may touch
+      return 1;  // caches of global and local memory; managed and registered host memory, but none that is pageable
     case 108:
       return 0;  // persisting L2 cache
     default:
