@@ -93,7 +93,7 @@ int attribute_value(const SglabDevice& device, int attribute) {
     case 89:
     case 91:
     case 99:
-      return 1;  // caches of global and local memory; managed and registered host memory, but none that is pageable
+      return 1;  // caches of global and local memory; managed and registered host memory (not pageable)
     case 108:
       return 0;  // persisting L2 cache
     default:
