@@ -37,7 +37,8 @@ FOCUS_NEXT = """() => {
 }"""
 UNREACHED = """() => {
   const skipped = (each) => {
-    const group = each.closest("[role=radiogroup], [role=tablist], .sg-timeline"); // arrows go from one to the next
+    // Arrows go from one to the next.
+    const group = each.closest("[role=radiogroup], [role=tablist], .sg-timeline, .sbe-table, .kd-warps");
     return group && (group.matches(".sg-timeline") || group.querySelector("[data-reached]"));
   };
   return [...document.querySelectorAll(".sg-widget :is(button, select, input, a[href], summary)")]
