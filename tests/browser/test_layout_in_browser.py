@@ -44,14 +44,14 @@ def test_a_typed_layout_is_shown_and_a_wrong_one_is_explained(host: Host) -> Non
 
 def test_a_press_says_address_bank_lane_and_who_is_in_the_way(host: Host) -> None:
     shown = show(host, Layout("(32,64):(64,1)"))
-    grid(shown, 0).click(position={"x": 40, "y": 20 + 19 * 3 + 8})  # row 3, its first column
+    grid(shown, 0).click(position={"x": 32, "y": 20 + 19 * 3 + 8})  # row 3, its first column
     for text in ("row 3, column 0", "base + 0x180 (byte 384)", "lane 3 in access 1", "lanes 0–2, 4–7"):
         expect(details(shown)).to_contain_text(text)
     field = shown.get_by_label("Layout in CuTe's notation")
     field.fill("Sw<3,3,3> o (32,64):(64,1)")
     field.press("Enter")
     expect(shown.locator(".sg-subject")).to_contain_text("Sw<3,3,3>")
-    grid(shown, 0).click(position={"x": 40, "y": 20 + 19 * 3 + 8})
+    grid(shown, 0).click(position={"x": 32, "y": 20 + 19 * 3 + 8})
     expect(details(shown)).to_contain_text("base + 0x1b0")
     expect(details(shown)).to_contain_text("nobody: no bank conflict")
     expect(details(shown)).to_contain_text("216 elements of f16")
