@@ -108,7 +108,7 @@ function formulaSelect(
   all: Record<string, Formula>,
   chosen: (name: string) => void,
 ): HTMLSelectElement {
-  const select = h("select", { class: "sg-select sgs-formula", "aria-label": label });
+  const select = h("select", { class: "sg-select sgs-recurrence", "aria-label": label });
   for (const right of [true, false])
     select.append(
       h(
