@@ -49,6 +49,7 @@ def candidates() -> tuple[tuple[str, ...], ...]:
     lists += [(a, b, c, d) for a in "hrdp" for b in "hrd" for c in "hrd" for d in "hrdp"]
     lists += [
         ("r", "r", "r", "r", "0x1b"),
+        ("r|%p2", "r", "r", "r", "0x1b", "p"),
         ("d", "d", "d", "d", "r"),
         ("r", "r", "r", "r", "r"),
         ("d", "d", "d", "r", "r"),

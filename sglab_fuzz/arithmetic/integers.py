@@ -407,8 +407,7 @@ def forms(mnemonic: str) -> Iterator[Form]:
         return
     if tokens[0] == "lop3":
         for lut in (0x00, 0x1B, 0x80, 0x96, 0xCA, 0xE8, 0xFE):
-            code = f"lop3.b32 {{d}}, {{a}}, {{b}}, {{c}}, {lut};"
-            yield Form(f"lop3.b32 {lut:#x}", code, 32, ("b32",) * 3, _lut(lut))
+            yield _looked_up(mnemonic, lut)
         return
     if "cc" in tokens or tokens[0] in ("addc", "subc", "madc"):
         code, oracle, sources, bits = _carried(tokens)
@@ -436,6 +435,25 @@ def forms(mnemonic: str) -> Iterator[Form]:
         count = {"mad": 3, "neg": 1, "abs": 1}.get(tokens[0], 2)
         sources = tuple(f"{tokens[-1][0]}{wide if k == 2 else bits}" for k in range(count))
         yield Form(mnemonic, f"{mnemonic} {{d}}, {', '.join(ABC[:count])};", wide, sources, plain)
+
+
+def _looked_up(mnemonic: str, lut: int) -> Form:
+    """lop3, and lop3.BoolOp, whose predicate turns every second bit of the result over."""
+    name, sources, function = f"{mnemonic} {lut:#x}", ("b32",) * 3, _lut(lut)
+    if mnemonic == "lop3.b32":
+        return Form(name, f"lop3.b32 {{d}}, {{a}}, {{b}}, {{c}}, {lut};", 32, sources, function)
+    code = (
+        f"setp.lt.u32 q, {{a}}, {{b}}; {mnemonic} t|p, {{a}}, {{b}}, {{c}}, {lut}, q; "
+        "selp.b32 u, 0x55555555, 0, p; xor.b32 {d}, t, u;"
+    )
+
+    def oracle(a: Bits, b: Bits, c: Bits) -> Bits:
+        result = function(a, b, c)
+        some, given = result != 0, a < b
+        both = some & given if ".and." in mnemonic else some | given
+        return result ^ np.where(both, U(0x55555555), U(0))
+
+    return Form(name, code, 32, sources, oracle, declare=".reg .pred p, q; .reg .b32 t, u;")
 
 
 def _lut(lut: int) -> Oracle:

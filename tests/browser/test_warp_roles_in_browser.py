@@ -81,10 +81,10 @@ def test_steps_go_by_instruction_line_event_and_role_and_back(host: Host, widget
     page = show(host, widget)
     frame, counter, size = page.locator(".sg-widget"), page.locator(".sg-counter"), page.get_by_label("Step size")
     total = len(mla_sm100())
-    expect(counter).to_contain_text(f"step 0 of {total}")
+    expect(counter).to_contain_text(f"step 0 of {total:,}")
     size.select_option("instruction")
     frame.press("ArrowRight")
-    expect(counter).to_contain_text(f"step 1 of {total}")
+    expect(counter).to_contain_text(f"step 1 of {total:,}")
     for step in ("line", "event", "role"):
         size.select_option(step)
         frame.press("Home")
