@@ -15,8 +15,25 @@ from sglab.emulator.session import Session
 from sglab.gpu import Kernel
 from sglab.kernels import ptx
 
-from .mend_question import RIGHT, MendQuestion, kernel_source
+from .mend_question import RIGHT, SCHEDULERS, MendQuestion, kernel_source
 from .question import Question, Verdict
+
+__all__ = [
+    "NAMES",
+    "SCALE",
+    "SCHEDULERS",
+    "SOURCE",
+    "Faulty",
+    "a_test_of_mean",
+    "doubly_scaled",
+    "first_wrong_length",
+    "lines_that_race",
+    "mended",
+    "partials_in_the_sum",
+    "silent",
+    "source",
+    "table",
+]
 
 SOURCE = "csrc/kernels/lessons/faulty.cu"
 SCALE = 192**-0.5
