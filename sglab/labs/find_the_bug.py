@@ -20,6 +20,7 @@ from .question import Question, Verdict
 
 __all__ = [
     "NAMES",
+    "RIGHT",
     "SCALE",
     "SCHEDULERS",
     "SOURCE",
