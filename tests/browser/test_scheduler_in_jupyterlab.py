@@ -20,6 +20,12 @@ CELLS = [
     "while engine.step():\n    pass",
 ]
 
+# One look at both, which the next drawing cannot part.
+BESIDE = """() => {
+  const [name, value] = ["dt", "dd"].map((part) => document.querySelector(`.jp-Notebook .sg-definitions ${part}`));
+  return name && value && value.getBoundingClientRect().x >= name.getBoundingClientRect().right;
+}"""
+
 
 def test_a_run_is_followed_and_a_step_opens_in_a_tab(open_lab: Callable[..., LabNotebook]) -> None:
     lab = open_lab(CELLS, width=1440, height=900)
@@ -30,8 +36,7 @@ def test_a_run_is_followed_and_a_step_opens_in_a_tab(open_lab: Callable[..., Lab
     lab.run(1)
     expect(scheduler.locator(".sg-counter")).to_have_text("step 5 of 0 … 5")
     # names stand beside their values in a cell's output, too, where JupyterLab has rules of its own for lists
-    name, value = (scheduler.locator(f".sg-definitions {part}").first.bounding_box() for part in ("dt", "dd"))
-    assert name is not None and value is not None and value["x"] >= name["x"] + name["width"]
+    page.wait_for_function(BESIDE)
     scheduler.get_by_role("tab", name="Attention").click()
     scheduler.get_by_role("button", name="Page table").click()
     tab = page.locator(".sglab-tab .sg-widget")
