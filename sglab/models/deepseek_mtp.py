@@ -1,8 +1,9 @@
 """DeepSeek's multi-token prediction: a layer that drafts the token after next from the target's hidden states.
 
 The layer lies in the target's checkpoint, as layer num_hidden_layers. Its input is a token and the target's hidden
-state at the token before; its embedding and its head are the target's. Source: the DeepSeek-V3 report, section 2.2;
-SGLang `models/deepseek_nextn.py`.
+state at the token before; its embedding and its head are the target's. The layer is whole, also where the target is one
+rank's shard: it drafts on one rank, which then has a whole embedding and head for it. Source: the DeepSeek-V3 report,
+section 2.2; SGLang `models/deepseek_nextn.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,16 @@ import torch
 from torch import nn
 
 from sglab.engine import BadArgumentError, ForwardBatch, ModelConfig
-from sglab.layers import ReplicatedLinear, RMSNorm, RotaryEmbedding, load_weights
+from sglab.layers import (
+    SINGLE,
+    LogitsProcessor,
+    ParallelLMHead,
+    ReplicatedLinear,
+    RMSNorm,
+    RotaryEmbedding,
+    VocabParallelEmbedding,
+    load_weights,
+)
 from sglab.models.deepseek import DeepseekAttention, DeepseekMoE, DeepseekV2ForCausalLM
 from sglab.models.llama import DecoderLayer, LlamaMLP
 from sglab.models.loader import checkpoint, model_folder
@@ -25,12 +35,13 @@ class DeepseekMTP(nn.Module):
     """The draft model of a target; it has one layer, and so one layer of a KV pool of its own.
 
     Attributes:
-        target: whose embedding, head and rotary table it uses; not a part of it.
+        target: whose rotary table it uses, and embedding and head where they are whole; not a part of it.
+        embed_tokens, lm_head: its own where the target's are cut; None: the target's are used.
     """
 
     def __init__(self, target: DeepseekV2ForCausalLM) -> None:
         super().__init__()
-        config, tp = target.config, target.tp
+        config, tp = target.config, SINGLE
         self.config, self.tp, self._shared = config, tp, [target]
         hidden, eps, number = config.hidden_size, config.rms_norm_eps, config.num_hidden_layers
         self.enorm, self.hnorm, self.norm = RMSNorm(hidden, eps), RMSNorm(hidden, eps), RMSNorm(hidden, eps)
@@ -39,6 +50,14 @@ class DeepseekMTP(nn.Module):
         moe = config.is_moe(number)
         mlp = DeepseekMoE(config, tp) if moe else LlamaMLP(hidden, config.intermediate_size, tp)
         self.decoder = DecoderLayer(config, DeepseekAttention(config, 0, rotary, tp), mlp)
+        self.embed_tokens: VocabParallelEmbedding | None = None
+        self.lm_head: ParallelLMHead | None = None
+        if target.tp.attention.size > 1:
+            self.embed_tokens = VocabParallelEmbedding(config.vocab_size, hidden)
+            self.lm_head = ParallelLMHead(config.vocab_size, hidden)
+            if config.tie_word_embeddings:
+                self.lm_head.tie(self.embed_tokens)
+            self.logits_processor = LogitsProcessor()
 
     @property
     def target(self) -> DeepseekV2ForCausalLM:
@@ -63,14 +82,17 @@ class DeepseekMTP(nn.Module):
         Returns:
             [tokens, hidden].
         """
-        embedded = self.target.model.get_submodule("embed_tokens")(input_ids)
+        embed_tokens = self.embed_tokens or self.target.model.get_submodule("embed_tokens")
+        embedded = embed_tokens(input_ids)
         joined = self.eh_proj(torch.cat((self.enorm(embedded), self.hnorm(hidden_states)), -1))
         x, residual = self.decoder(positions, joined, None, forward_batch)
         return self.norm(x, residual)[0]
 
     def compute_logits(self, hidden_rows: torch.Tensor) -> torch.Tensor:
         """[rows, hidden] -> float32 [rows, vocab_size], of the token after each of `input_ids`."""
-        return self.target.compute_logits(hidden_rows)
+        if self.lm_head is None:
+            return self.target.compute_logits(hidden_rows)
+        return self.logits_processor(hidden_rows, self.lm_head)
 
     def attention_config(self) -> ModelConfig:
         return replace(self.target.attention_config(), num_hidden_layers=1)
@@ -85,7 +107,11 @@ class DeepseekMTP(nn.Module):
 
     def _own(self, weights: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
         prefix = f"model.layers.{self.config.num_hidden_layers}."
+        whole = {"model.embed_tokens.": self.embed_tokens, "lm_head.": self.lm_head}
         for name, tensor in weights:
+            for begins, part in whole.items():
+                if part is not None and part.weight_keys() and name.startswith(begins):
+                    yield name.removeprefix("model."), tensor
             rest = name.removeprefix(prefix)
             if rest == name or rest.startswith(("embed_tokens.", "shared_head.head.")):
                 continue

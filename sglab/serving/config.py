@@ -175,17 +175,12 @@ class EngineConfig:
             raise BadArgumentError("enable_two_batch_overlap", "False with one rank", True, remedy)
         if self.tp_size == 1:
             return
-        eagle = self.speculative_algorithm == "EAGLE"
         in_groups = {
             "speculative_algorithm": self.speculative_algorithm,
             "cuda_graph": self.cuda_graph,
             "enable_piecewise_cuda_graph": self.enable_piecewise_cuda_graph,
         }
         refused: dict[str, dict[str, Any]] = {
-            "tp_size above 1": {
-                "speculative_algorithm": eagle,
-                "enable_hierarchical_cache": self.enable_hierarchical_cache,
-            },
             "dp_size above 1": in_groups if self.dp_size > 1 else {},
             "enable_two_batch_overlap": in_groups | {"moe_a2a_backend": self.moe_a2a_backend}
             if self.enable_two_batch_overlap

@@ -126,7 +126,7 @@ class Engine:
             speculative = self.runs if isinstance(self.runs, SpeculativeWorker) else None
             with torch_threads(threads):
                 self.scheduler, self._parallel = group_parts(
-                    self.scheduler, self.worker, self.ranks, self.config, speculative
+                    self.scheduler, self.worker, self.ranks, self.config, self._execution.submit, speculative
                 )
         self.hooks = register_forward_hooks(self.model, self.config.forward_hooks)
         self._pending: list[tuple[Any, Pending[Callable[[], Any]]]] = []

@@ -70,10 +70,10 @@ def hidden_drafter(worker: ModelWorker, config: EngineConfig, draft_model: str |
 
 
 def _runner(worker: ModelWorker, model: CausalLM, shape: ModelConfig, dtype: torch.dtype) -> ModelRunner:
-    """The target's books, over a KV pool of the draft's shape."""
+    """The target's books, over a KV pool of the draft's shape; drafts are whole on their rank."""
     target = worker.runner
     pool = kv_pool(model, shape, target.token_to_kv_pool.size, target.page_size)
-    return replace(target, model_config=shape, token_to_kv_pool=pool, dtype=dtype)
+    return replace(target, model_config=shape, token_to_kv_pool=pool, dtype=dtype, tp_size=1)
 
 
 def _tree(config: EngineConfig) -> tuple[int, int, int]:

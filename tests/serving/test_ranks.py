@@ -14,6 +14,7 @@ import sglab
 from sglab.engine import BadArgumentError
 from sglab.serving import RequestAbortedError
 from sglab.serving.ranks import RankDiedError, Ranks
+from sglab.serving.ranks.rank_model import HostCopy
 from sglab.serving.speculative_worker import SpeculativeWorker
 from sglab.workbench import record_ranks
 from tests.support import quantized as q
@@ -127,6 +128,74 @@ def test_a_draft_model_on_two_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert sum(step.accepted for step in engine.history.steps) >= 6 and sum(moved) > 0
 
 
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_layer_drafts_from_hidden_states_of_two_ranks(
+    tied: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every step drafts and accepts as many tokens as in one process."""
+    monkeypatch.setattr(Ranks, "_start", fork_follower)
+    config = {**DEEPSEEK, "tie_word_embeddings": tied}
+    tensors = with_draft_layer(config)
+    if tied:
+        tensors.pop("lm_head.weight")
+    q.write_checkpoint(tmp_path, config, tensors)
+    prompts = [torch.randint(0, 96, (n,)).tolist() for n in (9, 4, 21)]
+    tree = {"speculative_num_steps": 3, "speculative_eagle_topk": 2, "speculative_num_draft_tokens": 6}
+    options = {"speculative_algorithm": "EAGLE", "draft_model": tmp_path, "max_total_tokens": 512, **tree}
+    steps = []
+    for ranks in ({}, {"tp_size": 2, "ep_size": 2, "dist_timeout": 60}):
+        engine = sglab.Engine(tmp_path, device="cpu", dtype="float32", check_invariants=True, **options, **ranks)
+        with engine:
+            found = [output.token_ids for output in engine.generate(prompts, GREEDY)]
+            steps.append((found, [(step.drafted, step.accepted) for step in engine.history.steps]))
+    assert steps[0] == steps[1]
+    assert steps[0][0] == tokens(tmp_path, prompts) and any(drafted for drafted, _ in steps[0][1])
+
+
+def with_draft_layer(config: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """A checkpoint whose draft layer is drawn as its last one is."""
+    tensors, layers, hidden = drawn(config), config["num_hidden_layers"], config["hidden_size"]
+    last, prefix = f"model.layers.{layers - 1}.", f"model.layers.{layers}."
+    again = {name: tensor for name, tensor in drawn(config).items() if name.startswith(last)}
+    tensors |= {prefix + name.removeprefix(last): tensor for name, tensor in again.items()}
+    norms = {f"{prefix}{name}.weight": torch.ones(hidden) for name in ("enorm", "hnorm", "shared_head.norm")}
+    return tensors | norms | {f"{prefix}eh_proj.weight": torch.randn(hidden, 2 * hidden) * 0.1}
+
+
+@pytest.mark.parametrize("options", [
+    pytest.param({"tp_size": 2}, id="two ranks"),
+    pytest.param({"tp_size": 4, "dp_size": 2, "disable_overlap_schedule": False}, id="two groups, overlap"),
+    pytest.param({"tp_size": 2, "page_size": 4, "hicache_write_policy": "write_back"}, id="pages, written back"),
+])  # fmt: skip
+def test_every_rank_keeps_cold_rows_on_its_host(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prefixes leave a pool that is too small for them, and come back on all ranks."""
+    monkeypatch.setattr(Ranks, "_start", fork_follower)
+    q.write_checkpoint(tmp_path, LLAMA, drawn(LLAMA))
+    prompts = [torch.randint(0, 96, (24,)).tolist() for _ in range(6)]
+    copies: list[HostCopy] = []
+    broadcast = Ranks.broadcast
+
+    def watched(self: Ranks, message: Any) -> None:
+        if isinstance(message, HostCopy):
+            copies.append(message)
+        broadcast(self, message)
+
+    monkeypatch.setattr(Ranks, "broadcast", watched)
+    cache = {"enable_hierarchical_cache": True, "hicache_ratio": 4.0, "max_total_tokens": 64, "dist_timeout": 60}
+    expected = tokens(tmp_path, prompts)
+    with sglab.Engine(
+        tmp_path, device="cpu", dtype="float32", check_invariants=True, max_running_requests=1, **options, **cache
+    ) as engine:
+        for _ in range(2):
+            for prompt, each in zip(prompts, expected, strict=True):
+                assert engine.generate(prompt, GREEDY).token_ids == each
+    assert {copy.back for copy in copies} == {False, True}
+    if options.get("dp_size", 1) == 1:
+        assert sum(len(copy.host_slots) for copy in copies if copy.back) >= 5 * 20
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_any_schedule(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrivals, chunks, pages and a pool that forces retraction are drawn; graphs and overlap are on."""
@@ -237,8 +306,6 @@ def test_what_ranks_cannot_do_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
             {"tp_size": 2, "enable_two_batch_overlap": True, "speculative_algorithm": "NGRAM"},
             "speculative_algorithm: expected its default with enable_two_batch_overlap",
         ),
-        ({"tp_size": 2, "speculative_algorithm": "EAGLE"}, "speculative_algorithm: expected its default with tp_size"),
-        ({"tp_size": 2, "enable_hierarchical_cache": True}, "enable_hierarchical_cache: expected its default"),
         (
             {"tp_size": 2, "ep_size": 2, "moe_a2a_backend": "deepep"},
             r"equal and above 1, got 'deepep' with \(2, 1, 2\)",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator, TokenToKVPoolAllocator
@@ -18,10 +20,13 @@ class HostKVPool:
 
     Attributes:
         allocator: of the host's slots; page 0 is never handed out, as on the device.
+        copied: is called after every copy with its slots of the host and of the device and whether they came back: the
+            pools of other ranks do the same; None: there are none.
     """
 
     def __init__(self, device_pool: KVCache, size: int) -> None:
         page = device_pool.page_size
+        self.copied: Callable[[torch.Tensor, torch.Tensor, bool], None] | None = None
         self.allocator: BaseTokenToKVPoolAllocator = (
             TokenToKVPoolAllocator(size) if page == 1 else PagedTokenToKVPoolAllocator(size, page)
         )
@@ -36,11 +41,15 @@ class HostKVPool:
         """Copy rows from the device: int64 [n] each."""
         for host, device in zip(self._host, self._device, strict=True):
             host[host_slots] = device[device_slots].cpu()
+        if self.copied is not None:
+            self.copied(host_slots, device_slots, False)
 
     def load(self, host_slots: torch.Tensor, device_slots: torch.Tensor) -> None:
         """Copy rows back: int64 [n] each."""
         for host, device in zip(self._host, self._device, strict=True):
             device[device_slots] = host[host_slots].to(device.device)
+        if self.copied is not None:
+            self.copied(host_slots, device_slots, True)
 
     def used(self) -> int:
         """Slots that hold rows."""

@@ -17,7 +17,7 @@ from sglab.layers import collectives
 from sglab.layers.shards import shards_of
 from sglab.models import load_model
 from sglab.serving.execution import torch_threads
-from sglab.serving.ranks.rank_model import Moves, RankModel, Recording
+from sglab.serving.ranks.rank_model import HostCopy, Moves, RankModel, Recording
 
 
 def follow(pipe: Connection) -> None:
@@ -40,6 +40,8 @@ def follow(pipe: Connection) -> None:
         while (message := pickle.loads(pipe.recv_bytes())) is not None:
             if isinstance(message, Moves):
                 one.move_rows(message)
+            elif isinstance(message, HostCopy):
+                one.copy_rows(message)
             elif not isinstance(message, Recording):
                 one.run(message)
             elif message.on:

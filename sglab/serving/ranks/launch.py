@@ -23,7 +23,7 @@ from sglab.layers.collectives import CollectiveLog
 from sglab.layers.shards import Shard, shards_of
 from sglab.serving.config import EngineConfig
 from sglab.serving.ranks.process_groups import World
-from sglab.serving.ranks.rank_model import Message, Moves, Recording
+from sglab.serving.ranks.rank_model import HostCopy, Message, Moves, Recording
 
 STOP_SECONDS = 5.0
 """That a rank is given to end by itself."""
@@ -109,8 +109,8 @@ class Ranks:
         for rank in range(1, self.world.size):
             self._expect("ready", rank, self.world.timeout)
 
-    def broadcast(self, message: Message | Moves) -> None:
-        """Give every rank its next pass.
+    def broadcast(self, message: Message | Moves | HostCopy) -> None:
+        """Give every rank its next pass, or what it does between two.
 
         Raises:
             RankDiedError: one has ended.

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
+from sglab.engine.cache.hiradix_cache import Submit
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.scheduler import Scheduler
 from sglab.layers.moe import Mixture
 from sglab.layers.moe.dispatcher import FP8_GROUP
 from sglab.models import CausalLM, load_model
 from sglab.serving.config import EngineConfig
-from sglab.serving.execution import InlineExecution
 from sglab.serving.pools import make_pools
 from sglab.serving.ranks.dp_scheduler import DpScheduler
 from sglab.serving.ranks.launch import Ranks
@@ -57,11 +57,13 @@ def group_parts(
     worker: ModelWorker,
     ranks: Ranks,
     config: EngineConfig,
+    submit: Submit,
     speculative: SpeculativeWorker | None = None,
 ) -> tuple[DpScheduler, ParallelWorker]:
     """A scheduler and a worker's books for each group that attends apart; `first` and `worker` are group 0's.
 
     Args:
+        submit: runs copies between the device and the host in the order of the passes.
         speculative: what verifies drafts with `worker`, if anything does.
 
     Raises:
@@ -75,13 +77,16 @@ def group_parts(
     if config.moe_a2a_backend is not None:
         check_travels(worker.model, config)
     ranks.make_pools(config, worker.runner.token_to_kv_pool.size)
-    workers, schedulers = [worker], [first]
+    workers, schedulers, caches = [worker], [first], [first.tree_cache]
     for _ in range(1, config.dp_size):
-        books = make_pools(worker.model, config, InlineExecution().submit, planned=True)
+        books = make_pools(worker.model, config, submit, planned=True)
         workers.append(ModelWorker(worker.model, books.runner, worker.backend, config.random_seed))
+        caches.append(books.tree_cache)
         schedulers.append(Scheduler(first.config, books.tree_cache, first.decode, 1))
     try:
-        parallel = ParallelWorker(workers, ranks, config, speculative)  # captures graphs together with the others
+        parallel = ParallelWorker(
+            workers, caches, ranks, config, speculative
+        )  # captures graphs together with the others
     except RuntimeError as error:
         raise ranks.died(error) from error
     ranks.ready()

@@ -12,7 +12,7 @@ import torch
 from torch import distributed
 
 from sglab.attention import AttentionBackend, create_attention_backend
-from sglab.engine import ForwardBatch, ForwardMode, ModelRunner
+from sglab.engine import ForwardBatch, ForwardMode, HiRadixCache, HostKVPool, ModelRunner
 from sglab.engine.batch import ModelWorkerBatch
 from sglab.engine.batch.two_batch import cut_of, halves
 from sglab.layers import LogitsProcessor, TensorParallel, collectives
@@ -83,6 +83,17 @@ class Moves:
 
 
 @dataclass(frozen=True)
+class HostCopy:
+    """Instead of a pass: copy KV rows between the device and the host's pool, on the ranks of `group`."""
+
+    group: int
+    host_slots: torch.Tensor
+    device_slots: torch.Tensor
+    back: bool
+    """From the host to the device."""
+
+
+@dataclass(frozen=True)
 class Recording:
     """Instead of a pass: begin to note collectives, or end it and send what was noted with this rank's shards."""
 
@@ -98,6 +109,8 @@ class RankModel:
     Attributes:
         switches: of the last pass that was cut, how often the turn passed.
         graph_runner, piecewise_runner: as a ModelWorker's; every rank captures and replays its part.
+        states: as a ModelWorker's, on the rank that drafts from them.
+        host_pool: where rows go that the device has no room for; None: nowhere, or another object sees to it.
     """
 
     def __init__(
@@ -107,12 +120,17 @@ class RankModel:
         self.backends = [make_backend() for _ in range(1 + overlap)]
         self.graph_runner: CudaGraphRunner | None = None
         self.piecewise_runner: PiecewiseGraphRunner | None = None
+        self.states: torch.Tensor | None = None
+        self.host_pool: HostKVPool | None = None
 
     @classmethod
     def over(cls, model: CausalLM, config: EngineConfig) -> RankModel:
         """A shard over pools and a backend of its own."""
-        runner = make_pools(model, config, InlineExecution().submit).runner
-        return cls.on(model, runner, config)
+        pools = make_pools(model, config, InlineExecution().submit)
+        made = cls.on(model, pools.runner, config)
+        if isinstance(pools.tree_cache, HiRadixCache):
+            made.host_pool = pools.tree_cache.host_pool
+        return made
 
     @classmethod
     def on(cls, model: CausalLM, runner: ModelRunner, config: EngineConfig) -> RankModel:
@@ -178,6 +196,8 @@ class RankModel:
                 hidden = self.model(batch.input_ids, batch.positions, batch)
             if mine is None:
                 return Found()
+            if self.states is not None:
+                self.states[batch.out_cache_loc] = hidden
             prompt = None if mine.prompt is None else mine.prompt.read(hidden, self.model.compute_logits)
             if not mine.samples:
                 return Found(None, prompt)
@@ -203,6 +223,13 @@ class RankModel:
         """Carry accepted drafts to where they are from now on."""
         device = self.runner.device
         self.runner.token_to_kv_pool.move_kv_cache(moves.targets.to(device), moves.sources.to(device))
+
+    def copy_rows(self, copy: HostCopy) -> None:
+        """Bring rows to the host or back."""
+        if self.host_pool is None or copy.group != self.model.tp.dp_rank:
+            return
+        slots = copy.device_slots.to(self.runner.device)
+        (self.host_pool.load if copy.back else self.host_pool.backup)(copy.host_slots, slots)
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 
-from sglab.engine import ForwardBatch
+from sglab.engine import ForwardBatch, HiRadixCache, RadixCache
 from sglab.engine.batch import ModelWorkerBatch
 from sglab.engine.scheduler import PassResult, ScheduledPass
 from sglab.serving.config import EngineConfig
-from sglab.serving.ranks.launch import Ranks
-from sglab.serving.ranks.rank_model import Found, GroupPass, Message, Moves, RankModel, Table, on_cpu, table_of
+from sglab.serving.ranks.launch import RankDiedError, Ranks
+from sglab.serving.ranks.rank_model import (
+    Found,
+    GroupPass,
+    HostCopy,
+    Message,
+    Moves,
+    RankModel,
+    Table,
+    on_cpu,
+    table_of,
+)
 from sglab.serving.speculative_worker import SpeculativeWorker
 from sglab.serving.worker import ModelWorker, PassInputs, on_host
 
@@ -30,12 +41,14 @@ class ParallelWorker:
 
     Args:
         workers: one for each group, over the books of its pools: the first one's model and KV are rank 0's.
+        caches: of each group; what they copy to the host and back every rank of the group copies.
         speculative: what verifies drafts with the first of them; None: every pass decodes plainly.
     """
 
     def __init__(
         self,
         workers: Sequence[ModelWorker],
+        caches: Sequence[RadixCache],
         ranks: Ranks,
         config: EngineConfig,
         speculative: SpeculativeWorker | None = None,
@@ -44,7 +57,11 @@ class ParallelWorker:
         self.rank_model = RankModel.on(workers[0].model, workers[0].runner, config)
         workers[0].graph_runner = self.rank_model.graph_runner
         workers[0].piecewise_runner = self.rank_model.piecewise_runner
+        self.rank_model.states = workers[0].states
         workers[0].others = self
+        for group, cache in enumerate(caches):
+            if isinstance(cache, HiRadixCache):
+                cache.host_pool.copied = partial(self._copy_rows, group)
         self._verifying: Table = ()
 
     def inputs(self, scheduled: Sequence[ScheduledPass | None]) -> list[GroupInputs | None]:
@@ -111,6 +128,13 @@ class ParallelWorker:
     def move_rows(self, targets: torch.Tensor, sources: torch.Tensor) -> None:
         """Let the other ranks move what accepted drafts have in their pools."""
         self.ranks.broadcast(Moves(targets.cpu(), sources.cpu()))
+
+    def _copy_rows(self, group: int, host_slots: torch.Tensor, device_slots: torch.Tensor, back: bool) -> None:
+        """Let the other ranks of a group copy what its cache has just copied."""
+        try:
+            self.ranks.broadcast(HostCopy(group, host_slots.cpu(), device_slots.cpu(), back))
+        except RankDiedError:
+            return  # the next pass raises it, where its requests can be failed
 
     def _run(self, message: Message) -> list[Found]:
         self.ranks.broadcast(message)
