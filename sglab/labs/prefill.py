@@ -50,12 +50,12 @@ def tokens_to_compute(context: int, heads: int = 32, kv_heads: int = 8) -> Quest
         ideas=(
             (
                 math.ceil(H100_FLOPS / H100_BYTES * kv_heads / heads),
-                "Nearly: that counts the bytes of keys and values alone. The new tokens' queries and outputs are moved, "
-                "too, and lab.flop_per_byte counts them.",
+                "Nearly: that counts the bytes of keys and values alone. The new tokens' queries and outputs are "
+                "moved, too, and lab.flop_per_byte counts them.",
             ),
             (
                 math.ceil(H100_FLOPS / H100_BYTES),
-                "That is what an H100 does per byte. How many operations does a new token make with each byte of a key?",
+                "That is what an H100 does per byte. How many operations does a new token make with a byte of a key?",
             ),
         ),
     )
@@ -252,10 +252,7 @@ def cache_read_by_chunks(prompt: int, chunk: int) -> Question:
         because="{truth}: 1 + 2 + 3 + 4 chunks of keys for four. The scores are the same, each computed once.",
         hint="Chunk i sees its own keys and those of all chunks before it, and reads them again.",
         ideas=(
-            (
-                1,
-                "So many are read in one pass. Each later chunk also attends to all keys before it: these are read again.",
-            ),
+            (1, "So many are read in one pass. A later chunk attends to all keys before it: these are read again."),
             (prompt / chunk, "So many would be read if every pass read all keys. The first chunk sees only its own."),
         ),
     )
