@@ -264,6 +264,10 @@ def page_transform() -> CodeQuestion:
                 lambda p, t, n: t[p.clamp(min=0) // n] * n + p.clamp(min=0) % n,
                 "−1 means that nothing was chosen: it must stay −1.",
             ),
+            (
+                lambda p, t, n: t[p // n] * n + p % n,
+                "−1 counts from the end in Python. Here it means: nothing, and stays −1.",
+            ),
             (lambda p, t, n: torch.where(p < 0, -1, t[p.clamp(min=0) // n]), "That is the page; the slot lies in it."),
             (
                 lambda p, t, n: torch.where(p < 0, -1, t[p.clamp(min=0) // n] + p.clamp(min=0) % n),
