@@ -25,6 +25,7 @@ class CodeQuestion:
         because: what a right function gets to read.
         ideas: known wrong functions, each with what its author gets to read.
         tolerance: relative and absolute, of numbers that are not integers.
+        shown: writes a result for the reader, such as a mask in hex.
     """
 
     function: str
@@ -33,6 +34,7 @@ class CodeQuestion:
     because: str
     ideas: tuple[tuple[Callable[..., Any], str], ...] = ()
     tolerance: float = 1e-5
+    shown: Callable[[Any], str] = short
 
     def check(self, given: Any = ...) -> Verdict:
         """Judge a function; `...` means that there is none yet."""
@@ -58,7 +60,7 @@ class CodeQuestion:
         if not wrong:
             return Verdict(True, f"{len(cases)} fresh random cases. {self.because}")
         first = wrong[0]
-        told = f"{self._call(cases[first])} gave {short(results[first])}; expected {short(truths[first])}."
+        told = f"{self._call(cases[first])} gave {self.shown(results[first])}; expected {self.shown(truths[first])}."
         count = f"{len(cases) - len(wrong)} of {len(cases)} cases are right."
         return Verdict(False, " ".join(part for part in (self._idea(cases, results), count, told) if part))
 

@@ -62,7 +62,7 @@ class PrepareQuestion:
         pool.fill_(-1)
         prepare(buffers, tokens.tolist(), lens.tolist(), slots.tolist())
         graph.replay()
-        batch = f"a batch of {raw} in a graph of {bs}"
+        batch = f"A batch of {raw} in a graph of {bs}"
         moved = [name for name, tensor in buffers.items() if tensor.data_ptr() != addresses[name]]
         if moved:
             return f"{batch}: {', '.join(moved)} now names a new tensor. The graph reads the old one: write into it."

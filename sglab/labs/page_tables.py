@@ -103,31 +103,6 @@ def poisoned_rows(probabilities: torch.Tensor, values: torch.Tensor) -> Question
     )
 
 
-def first_position(batch: Batch, request: int) -> Question:
-    """The position of the first token that an extending request computes."""
-
-    def truth() -> int:
-        lens = batch.forward_batch.extend_prefix_lens
-        assert lens is not None, "ask about a batch that extends"
-        return int(lens[request])
-
-    return Question(
-        truth=truth,
-        because="{truth}: that many tokens are cached already, and positions count from 0.",
-        hint="Its cached tokens have the positions 0, 1, 2 … Which one comes next?",
-    )
-
-
-def evictable_tokens(batch: Batch) -> Question:
-    """Tokens in nodes of the radix tree that no running request locks now."""
-    evictable = batch.tree_cache.evictable_size()
-    return Question(
-        truth=lambda: evictable,
-        because="{truth}: whole pages of requests that left. What running requests use is locked.",
-        hint="Which nodes have no lock? Add up their tokens.",
-    )
-
-
 def slots_from_pages() -> CodeQuestion:
     """The exercise of writing slots(pages, seq_len, page_size): what req_to_token says, out of the page table."""
 

@@ -47,6 +47,17 @@ def tokens_to_compute(context: int, heads: int = 32, kv_heads: int = 8) -> Quest
         because="{truth}: one token fetches every key for four query heads; so many fetch it for four times as many.",
         hint="An H100 does 295 operations in the time in which it fetches a byte. From how many new tokens on is "
         "lab.flop_per_byte(new_tokens, context), for 32 heads over 8 KV heads, at least that?",
+        ideas=(
+            (
+                math.ceil(H100_FLOPS / H100_BYTES * kv_heads / heads),
+                "Nearly: that counts the bytes of keys and values alone. The new tokens' queries and outputs are "
+                "moved, too, and lab.flop_per_byte counts them.",
+            ),
+            (
+                math.ceil(H100_FLOPS / H100_BYTES),
+                "That is what an H100 does per byte. How many operations does a new token make with a byte of a key?",
+            ),
+        ),
     )
 
 
@@ -98,6 +109,8 @@ def key_tiles() -> CodeQuestion:
             [3, 512, 512, 128, 64],
             [1, 256, 2048, 128, 64],
             [0, 70, 300, 64, 64],
+            [1, 70, 300, 64, 64],
+            [2, 300, 700, 128, 64],
         ]
         for _ in range(8):
             queries, rows = draw(1, 400), 2 ** draw(4, 8)
@@ -145,6 +158,10 @@ def corrections(threshold: float = 8.0, rising: float = 3.0) -> Question:
         truth=truth,
         because="{truth}: after three tiles it has grown by 9. Then the new maximum is taken, and it starts again.",
         hint="Nothing happens while the growth since the last correction is at most 8. It grows by 3 per tile.",
+        ideas=(
+            (9, "That is at every rise, as with a threshold of 0. Two rises of 3 together are still below 8."),
+            (0, "No single rise exceeds 8. But what counts is the growth since the last correction: rises add up."),
+        ),
     )
 
 
@@ -167,6 +184,7 @@ def largest_threshold() -> Question:
         truth=truth,
         because="{truth}: P may then be 2^{truth}, and float16 ends at 65,504. In bfloat16 it would have room.",
         hint="P is at most 2 to the threshold, and is stored as float16. What is the largest float16?",
+        ideas=((16, "Nearly: 2^16 is 65,536, and the largest float16 is 65,504."),),
     )
 
 
@@ -233,6 +251,10 @@ def cache_read_by_chunks(prompt: int, chunk: int) -> Question:
         truth=lambda: sum(range(chunk, prompt + 1, chunk)) / prompt,
         because="{truth}: 1 + 2 + 3 + 4 chunks of keys for four. The scores are the same, each computed once.",
         hint="Chunk i sees its own keys and those of all chunks before it, and reads them again.",
+        ideas=(
+            (1, "So many are read in one pass. A later chunk attends to all keys before it: these are read again."),
+            (prompt / chunk, "So many would be read if every pass read all keys. The first chunk sees only its own."),
+        ),
     )
 
 

@@ -156,6 +156,10 @@ def weighted_output() -> Question:
         truth=truth,
         because="{truth}: the weights are 1/4, 1/4 and 2/4, for e^0 = 1 and e^ln 2 = 2.",
         hint="Take e to the power of each score, divide by their sum, and add up the values with these weights.",
+        ideas=(
+            ([4.0, 4.0], "That is the plain mean. The third key's score is higher, so its value weighs more."),
+            ([20.0, 20.0], "The powers 1, 1 and 2 are no weights yet: divide them by their sum."),
+        ),
     )
 
 
@@ -166,6 +170,21 @@ def llama_bytes_per_token() -> Question:
         truth=lambda: 2 * model["layers"] * model["kv_heads"] * model["head_dim"] * model["bytes"],
         because="{truth} bytes, 128 KiB for about four letters of text.",
         hint="A key and a value, in every layer, for every KV head: head_dim numbers of 2 bytes each.",
+        ideas=(
+            (
+                model["layers"] * model["kv_heads"] * model["head_dim"] * model["bytes"],
+                "Half of it: a token has a key and a value.",
+            ),
+            (
+                2 * model["kv_heads"] * model["head_dim"] * model["bytes"],
+                "That is one layer. Each layer has keys and values of its own.",
+            ),
+            (2 * model["layers"] * model["kv_heads"] * model["head_dim"], "So many numbers. Each takes 2 bytes."),
+            (
+                4 * 2 * model["layers"] * model["kv_heads"] * model["head_dim"] * model["bytes"],
+                "That counts 32 heads. Keys and values exist once per KV head, and four query heads share each.",
+            ),
+        ),
     )
 
 
@@ -176,6 +195,10 @@ def llama_tokens(gpu_gib: int, weights_gib: int) -> Question:
         truth=lambda: (gpu_gib - weights_gib) * 2**30 // per_token,
         because="{truth}: 128 people with 4,096 tokens each, and the memory is full.",
         hint="Subtract the weights, and divide what is left by the bytes of a token. 1 GiB is 2**30 bytes.",
+        ideas=(
+            (gpu_gib * 2**30 // per_token, "The weights lie in the same memory: what is left of it?"),
+            ((gpu_gib - weights_gib) * 10**9 // per_token, "A GiB is 2**30 bytes; 10**9 are a GB."),
+        ),
     )
 
 
@@ -185,6 +208,12 @@ def wasted_keys(prompt: int, new: int) -> Question:
         truth=lambda: sum(range(prompt, prompt + new)) - (prompt + new - 1),
         because="{truth}: it grows with the square of the length. A cache computes each key once.",
         hint="Step i reads prompt + i tokens, i from 0. Add up all steps, then subtract one computation per token.",
+        ideas=(
+            (
+                sum(range(prompt, prompt + new)),
+                "So many keys are computed in all. Each token's first computation is no waste.",
+            ),
+        ),
     )
 
 
@@ -194,6 +223,7 @@ def lanes_without_work(launch: Scores) -> Question:
         truth=lambda: (launch.grid * WARPS - launch.keys) * LANES,
         because="{truth}: whole warps without a key, since the grid is made of whole CTAs.",
         hint="How many warps does the grid have, and how many keys are there? A warp has 32 lanes.",
+        ideas=((launch.grid * WARPS - launch.keys, "So many warps. Each has 32 lanes."),),
     )
 
 
@@ -210,6 +240,10 @@ def shuffles(launch: Scores) -> Question:
         truth=truth,
         because="{truth}: each halves the number of different sums, and 2 to the power of 5 is 32.",
         hint="After the first shuffle two lanes share a sum, after the second four. When do all 32?",
+        ideas=(
+            (1, "One stands in the source, in a loop. How often does a warp pass there?"),
+            (31, "So many additions a single thread needs. Lanes add in pairs, all pairs at once."),
+        ),
     )
 
 
@@ -219,6 +253,10 @@ def tensor_core_factor() -> Question:
         truth=lambda: 16 * 8 * 16 // LANES,
         because="{truth}: 2,048 multiplications with an addition each, and a plain fma of a warp does 32.",
         hint="m16n8k16: a 16 × 16 matrix times a 16 × 8 matrix. Each of the 16 · 8 results takes 16 multiplications.",
+        ideas=(
+            (16 * 8 * 16, "So many multiplications. One fma of a warp does 32 of them, one per lane."),
+            (16 * 8, "So many results. Each takes 16 multiplications, and one fma of a warp does 32."),
+        ),
     )
 
 

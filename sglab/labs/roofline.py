@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -38,7 +39,7 @@ def measured_points() -> list[Point]:
     """The calls that compute as points: medians with a cold L2 cache."""
     how = "Median of 21 on an NVIDIA H100 80GB HBM3, CUDA events, full queue, cold L2 cache, 2026-11-23."
     return [
-        Point(name, work, "measured", statistics.median(SAMPLES[name]["cold"]) * 1e-6, "H100", "measured", how)
+        Point(name, work, "measured", statistics.median(SAMPLES[name]["cold"]) * 1e-6, "H100", how=how)
         for name, work in WORK.items()
     ]
 
@@ -70,6 +71,10 @@ def larger_batch() -> Question:
         because="{truth:.0f}: not at all. Each request brings its own cache. (A layer's weights are shared by the "
         "batch; its attention is not.)",
         hint="Count both: what happens to the FLOPs when the batch doubles, and what to the bytes of the caches?",
+        ideas=(
+            (2, "The FLOPs double. So do the bytes: each request has a cache of its own."),
+            (0.5, "The bytes double. So do the FLOPs: each request has a query of its own."),
+        ),
     )
 
 
@@ -85,6 +90,13 @@ def tokens_to_ridge(machine: str = "H100") -> Question:
         because="{truth}: each cached byte is read once for all of them. No draft is that long; chunked prefill is.",
         hint="Intensity grows with the query tokens that share one read of the cache. The ridge is peak over "
         "bandwidth.",
+        ideas=(
+            (
+                math.ceil(MACHINES[machine].ridge()),
+                "That is the ridge itself, as if a query token made one FLOP per byte. How many does it make (question "
+                "1)?",
+            ),
+        ),
     )
 
 
@@ -170,6 +182,7 @@ def flattered() -> Question:
         because="{truth:.2f} times: 16 MiB fit into an L2 cache of 50 MB. In a model's layer other kernels ran in "
         "between, and the cache holds theirs.",
         hint="Divide the cold median by the warm one. The other columns differ for other reasons.",
+        tolerance=0.03,
     )
 
 

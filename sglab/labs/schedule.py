@@ -138,13 +138,27 @@ class Plan:
         ends: dict[str, int] = {}
         free = dict.fromkeys(UNITS, 0)
         placed = []
-        while tasks:
-            ready = [t for t in tasks if all(name in ends for name in t.needs)]
-            starts = {t.name: max([free[t.unit], *(ends[name] for name in t.needs)]) for t in ready}
-            task = min(ready, key=lambda t: (starts[t.name], URGENT.index(t.step)))
-            placed.append((task, starts[task.name]))
-            ends[task.name] = free[task.unit] = starts[task.name] + task.cycles
-            tasks.remove(task)
+        waiting = {task.name: set(task.needs) for task in tasks}
+        wanted: dict[str, list[Task]] = {}
+        for task in tasks:
+            for need in waiting[task.name]:
+                wanted.setdefault(need, []).append(task)
+        order = {task.name: n for n, task in enumerate(tasks)}
+        ready = [task for task in tasks if not waiting[task.name]]
+
+        def start(task: Task) -> int:
+            return max([free[task.unit], *(ends[need] for need in task.needs)])
+
+        while ready:
+            task = min(ready, key=lambda t: (start(t), URGENT.index(t.step), order[t.name]))
+            ready.remove(task)
+            first = start(task)
+            placed.append((task, first))
+            ends[task.name] = free[task.unit] = first + task.cycles
+            for next_one in wanted.get(task.name, ()):
+                waiting[next_one.name].discard(task.name)
+                if not waiting[next_one.name]:
+                    ready.append(next_one)
         return Schedule(self._title(), tuple(placed), self.streams, self.tiles)
 
     def cycles_per_tile(self) -> Fraction:

@@ -20,6 +20,7 @@ from .question import Question
 if TYPE_CHECKING:
     from sglab.engine.scheduler import History
     from sglab.serving import Engine
+    from sglab.workbench.batch import Batch
 
 MARKS = {"prefill": "P", "chunk": "c", "decode": "d", "verify": "v"}
 Case = tuple[list[list[int]], list[int], int]
@@ -101,6 +102,31 @@ def balance(engine: Engine, step: int) -> Question:
         truth=lambda: pool.size - pool.free - pool.evictable - pool.protected,
         because="{truth} private slots: free + evictable + protected + private is the pool, after every step.",
         hint="pool.size is the sum of four numbers, of which you know three.",
+    )
+
+
+def first_position(batch: Batch, request: int) -> Question:
+    """The position of the first token that an extending request computes."""
+
+    def truth() -> int:
+        lens = batch.forward_batch.extend_prefix_lens
+        assert lens is not None, "ask about a batch that extends"
+        return int(lens[request])
+
+    return Question(
+        truth=truth,
+        because="{truth}: that many tokens are cached already, and positions count from 0.",
+        hint="Its cached tokens have the positions 0, 1, 2 … Which one comes next?",
+    )
+
+
+def evictable_tokens(batch: Batch) -> Question:
+    """Tokens in nodes of the radix tree that no running request locks now."""
+    evictable = batch.tree_cache.evictable_size()
+    return Question(
+        truth=lambda: evictable,
+        because="{truth}: whole pages of requests that left. What running requests use is locked.",
+        hint="Which nodes have no lock? Add up their tokens.",
     )
 
 

@@ -122,6 +122,17 @@ def bytes_ratio(tokens: int, topk: int) -> Question:
         truth=lambda: tokens * DENSE_BYTES / (tokens * INDEX_BYTES + min(topk, tokens) * RECORD_BYTES),
         because="{truth:.2f}: the indexer still looks at every token, and its 132 bytes are most of what is read.",
         hint="Dense: tokens · 1,152. Sparse: tokens · 132 for the indexer, and 656 for each chosen one.",
+        ideas=(
+            (
+                tokens / topk,
+                "That compares numbers of keys. The indexer reads 132 bytes of every token, chosen or not.",
+            ),
+            (
+                tokens * DENSE_BYTES / (topk * RECORD_BYTES),
+                "That leaves out the indexer: it reads 132 bytes of every token.",
+            ),
+            (DENSE_BYTES / INDEX_BYTES, "Nearly: the records of the chosen keys are read as well."),
+        ),
     )
 
 
@@ -158,7 +169,17 @@ def without_a_key() -> Question:
         truth=truth,
         because="{truth}: nothing was added up, so O = 0; and FlashMLA's LSE is +inf here; the dense kernel's is −inf. "
         "Merge the two without looking, and the whole output is lost.",
-        hint='An answer such as [0, float("inf")]. The docstring of sglab.kernels.flash_mla_with_kvcache says it.',
+        hint='Two numbers, such as [1.5, float("nan")]. The docstring of sglab.kernels.flash_mla_with_kvcache says it.',
+        ideas=(
+            (
+                [0.0, -math.inf],
+                "O is right. An empty sum has the logarithm −∞, and the dense kernel says so; this one does not.",
+            ),
+            (
+                [math.nan, math.nan],
+                "0 / 0 would be NaN, so the kernel asks first whether anything was added up. What does it write then?",
+            ),
+        ),
     )
 
 
@@ -169,6 +190,12 @@ def blocks_of(slashes: list[int], row: int, tokens: int, rows_of: int = 128, key
         because="{truth}. The result has room for one block per slash: sgl-kernel checks no bounds and writes the "
         "others into the next row. sglab refuses rows that are wider than blocks.",
         hint="Each slash is a range as long as the row has queries. How many blocks of 64 keys is that, if two touch?",
+        ideas=(
+            (
+                len(slashes),
+                "One per slash is the room that there is. But a row of 128 queries sees 128 keys of a slash.",
+            ),
+        ),
     )
 
 
@@ -236,6 +263,10 @@ def page_transform() -> CodeQuestion:
             (
                 lambda p, t, n: t[p.clamp(min=0) // n] * n + p.clamp(min=0) % n,
                 "−1 means that nothing was chosen: it must stay −1.",
+            ),
+            (
+                lambda p, t, n: t[p // n] * n + p % n,
+                "−1 counts from the end in Python. Here it means: nothing, and stays −1.",
             ),
             (lambda p, t, n: torch.where(p < 0, -1, t[p.clamp(min=0) // n]), "That is the page; the slot lies in it."),
             (

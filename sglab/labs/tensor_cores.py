@@ -12,6 +12,7 @@ from sglab import layouts
 
 from .attention_tile import O_COLUMNS, P_COLUMNS, S_COLUMNS, AttentionTile
 from .code_question import CodeQuestion
+from .exercises.functions import short
 from .question import Question, Verdict
 from .scaled_tile import ScaledTile
 from .tensor_tiles import (
@@ -192,11 +193,16 @@ def smem_descriptor() -> CodeQuestion:
         cases=cases,
         truth=descriptor,
         because="CUTLASS calls it a UMMA descriptor.",
+        shown=lambda value: f"{value:#018x}" if isinstance(value, int) else short(value),
         ideas=(
             (lambda *case: descriptor(*case) & ~(1 << 46), "Bits 46 and 47 hold a version. On Blackwell it is 1."),
             (
                 lambda start, stride, swizzle: descriptor(start, stride, swizzle, "sm_90a"),
                 "This is wgmma's descriptor. tcgen05's has a version, and the swizzle from bit 61 on.",
+            ),
+            (
+                lambda *case: descriptor(*case[:2], "none") | descriptor(*case) >> 61 << 62,
+                "The version is right. The swizzle is Hopper's, from bit 62 on: here it has bits 61 to 63.",
             ),
             (without_units, "Addresses and offsets count in units of 16 bytes."),
             (leading, "Bits 16 to 29 are for the other direction (LBO). Eight rows further is SBO, from bit 32 on."),

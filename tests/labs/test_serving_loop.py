@@ -78,3 +78,19 @@ def test_the_exercise_is_judged_by_the_engines_tree() -> None:
     assert lab.cached_prefixes(cases).check(right).right
     assert lab.cached_prefixes(cases).check([0] * 20).right is False
     assert len(set(right)) > 5
+
+
+def test_new_tokens_begin_after_the_cached_ones() -> None:
+    prefill = sglab.extend_batch([100, 40], [64, 0], num_heads=4, page_size=64)
+    positions, starts = prefill.forward_batch.positions, prefill.forward_batch.extend_start_loc
+    for request in range(2):
+        assert lab.first_position(prefill, request).check(int(positions[starts[request]])).right
+
+
+def test_evictable_tokens_are_what_eviction_gives_back() -> None:
+    cached = sglab.decode_batch([200, 130], num_heads=4, page_size=64)
+    cached.share_prefix(0, tokens=128)
+    cached.free(1, keep_cached=True)
+    question = lab.evictable_tokens(cached)
+    assert question.check(320).right is False
+    assert question.check(cached.evict(10_000)).right  # what it was before, also afterwards
