@@ -69,8 +69,8 @@ def ring(shown: Locator) -> tuple[float, float]:
 def test_the_selected_point_has_a_ring_that_follows_steps_and_zoom(host: Host) -> None:
     shown = show(host, Roofline(SWEEP, MEASURED))
     expect(shown.locator(".srf-gap")).to_have_count(1)  # measured: below its roof
-    for step, point in enumerate(shown.locator(".srf-plot .points path").all()):
-        shown.press("Home") if step == 0 else None
+    shown.press("Home")
+    for point in shown.locator(".srf-plot .points path").all():
         shown.press("ArrowRight")
         settled(host.page)
         at = point.bounding_box()

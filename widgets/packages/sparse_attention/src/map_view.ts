@@ -17,6 +17,7 @@ const HEADER = 20;
 const SCROLLBAR = 16;
 const WIDEST = 14;
 const LEAST = 3;
+const WITH_EDGE = 6; // px of a cell: half of a smaller one would not be seen
 
 /** The widest cells with which all of a map is seen; the narrowest, and scrolling, where there is no room. */
 export function cellSize(tokens: number, width: number, height: number): number {
@@ -94,7 +95,8 @@ export class MapView {
       }
       if (value >= LOST) {
         context.fillStyle = theme.error; // what the choice misses
-        context.fillRect(x + width / 4, y + height / 4, width / 2, height / 2);
+        const edge = width < WITH_EDGE ? 0 : width / 4;
+        context.fillRect(x + edge, y + edge, width - 2 * edge, height - 2 * edge);
       }
     } else {
       context.fillStyle = colorOf(Math.sqrt(value), { low: 0, high: 1 });
