@@ -59,6 +59,47 @@ def test_points_are_stepped_by_series_and_say_how_far_below_their_roof_they_are(
     expect(details).to_contain_text("https://www.nvidia.com/en-us/data-center/h100/")
 
 
+def ring(shown: Locator) -> tuple[float, float]:
+    """The middle of what marks the selected point."""
+    box = shown.locator(".srf-ring").bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_the_selected_point_has_a_ring_that_follows_steps_and_zoom(host: Host) -> None:
+    shown = show(host, Roofline(SWEEP, MEASURED))
+    expect(shown.locator(".srf-gap")).to_have_count(1)  # measured: below its roof
+    shown.press("Home")
+    for point in shown.locator(".srf-plot .points path").all():
+        shown.press("ArrowRight")
+        settled(host.page)
+        at = point.bounding_box()
+        assert at is not None
+        middle = at["x"] + at["width"] / 2, at["y"] + at["height"] / 2
+        assert ring(shown) == pytest.approx(middle, abs=1.5)
+    expect(shown.locator(".srf-gap")).to_have_count(1)
+    before = ring(shown)
+    plot = shown.locator(".srf-plot .nsewdrag").first.bounding_box()
+    assert plot is not None
+    host.page.mouse.move(plot["x"] + plot["width"] / 2, plot["y"] + 2)
+    host.page.mouse.down()
+    host.page.mouse.move(plot["x"] + plot["width"] - 2, plot["y"] + plot["height"] / 2, steps=4)
+    host.page.mouse.up()
+    settled(host.page)
+    zoomed = shown.locator(".srf-plot .points path").last.bounding_box()
+    assert zoomed is not None
+    middle = zoomed["x"] + zoomed["width"] / 2, zoomed["y"] + zoomed["height"] / 2
+    assert middle != pytest.approx(before, abs=5) and ring(shown) == pytest.approx(middle, abs=1.5)
+    shown.press("Home")
+    expect(shown.locator(".srf-ring")).to_have_count(0)
+
+
+def test_a_point_alone_in_its_series_says_so(host: Host) -> None:
+    shown = show(host, Roofline(SWEEP, MEASURED))
+    shown.press("ArrowDown")
+    expect(shown.locator(".sg-notice")).to_contain_text("The series has no point after this one.")
+
+
 def test_another_machine_has_other_roofs_and_leaves_out_times_of_the_first(host: Host) -> None:
     widget = Roofline(SWEEP, MEASURED)
     shown = show(host, widget)

@@ -64,9 +64,9 @@ export class BlocksView {
   draw(shown: BlocksShown): void {
     this.#shown = shown;
     const { recorded, width, height } = shown;
-    this.#note.textContent = blocksNote(recorded);
     const { block } = recorded.shown;
     const cellWidth = Math.max(LEAST, Math.min(WIDEST, Math.floor((width - LEFT - 20) / block)));
+    this.#note.textContent = blocksNote(recorded, cellWidth >= WITH_NUMBER);
     const geometry = {
       rows: recorded.blockExperts.length,
       columns: block,
@@ -152,8 +152,8 @@ export class BlocksView {
 }
 
 /** "74 choices in 9 blocks: 144 rows, 70 of them padding (49 %). Numbers are tokens." */
-export function blocksNote({ tokens, rule, postPad, blockExperts }: Recorded): string {
+export function blocksNote({ tokens, rule, postPad, blockExperts }: Recorded, numbered: boolean): string {
   const choices = tokens.length * rule.topK;
   const padding = postPad - choices;
-  return `${format.plural(choices, "choice")} in ${format.plural(blockExperts.length, "block")}: num_tokens_post_pad is ${format.count(postPad)}, ${format.count(padding)} of it padding (${format.percent(postPad ? padding / postPad : 0)}). Numbers are tokens.`;
+  return `${format.plural(choices, "choice")} in ${format.plural(blockExperts.length, "block")}: num_tokens_post_pad is ${format.count(postPad)}, ${format.count(padding)} of it padding (${format.percent(postPad ? padding / postPad : 0)}).${numbered ? " Numbers are tokens." : ""}`;
 }

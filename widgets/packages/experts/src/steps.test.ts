@@ -87,7 +87,10 @@ it("loads, groups and choices", () => {
 });
 
 it("padding is counted", () => {
-  expect(blocksNote(recorded())).toContain("num_tokens_post_pad is 4, 1 of it padding (25 %)");
+  expect(blocksNote(recorded(), true)).toMatch(
+    /num_tokens_post_pad is 4, 1 of it padding \(25 %\)\. Numbers are tokens\.$/,
+  );
+  expect(blocksNote(recorded(), false)).toMatch(/padding \(25 %\)\.$/);
   expect(blocksSentence(recorded(), 1)).toBe("Expert 1: 2 choices in 1 block of 2, 0 rows of padding.");
 });
 

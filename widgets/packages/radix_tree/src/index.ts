@@ -23,11 +23,10 @@ import { makePicture } from "./picture";
 import { makePool } from "./pool";
 import type { Op, RADIX_TREE } from "./protocol";
 import { layoutOf, TreeStates } from "./states";
-import { sentence } from "./words";
+import { changesTree, sentence } from "./words";
 
 const LEAST = 120;
 const BELOW = 116; // of the view, for the pool and what would go
-const STRUCTURAL = ["split", "insert", "evict", "load", "reset"];
 const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: the tree as it was found." },
   { key: "ArrowRight", text: "to see the next operation: a match lights its path." },
@@ -104,6 +103,11 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
 
   function stepNode(step: number): void {
     if (!order.length) return;
+    const now = states.ops[index()]?.path?.at(-1);
+    if (selected === undefined && now !== undefined && order.includes(now)) {
+      select(now); // what the operation was about
+      return;
+    }
     const at = selected === undefined ? -1 : order.indexOf(selected);
     const from = at >= 0 ? at : step > 0 ? -1 : order.length;
     select(order[Math.max(0, Math.min(order.length - 1, from + step))]);
@@ -129,7 +133,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
         {
           id: "change",
           label: "change of the tree",
-          stops: ops.flatMap((op, i) => (STRUCTURAL.includes(op.kind) ? [i] : [])),
+          stops: ops.flatMap((op, i) => (changesTree(op) ? [i] : [])),
         },
         { id: "step", label: "engine's step", stops: stepEnds },
       ],

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { nextToGo } from "./pool";
 import type { Kind, NodeChange, Op } from "./protocol";
 import { layoutOf, TreeStates } from "./states";
-import { sentence } from "./words";
+import { changesTree, sentence } from "./words";
 
 const op = (kind: Kind, over: Partial<Op> = {}): Op => ({
   kind,
@@ -103,8 +103,14 @@ test("operations in words", () => {
   const { ops } = grown();
   const said = ops.map((each) => sentence(each, ["a", "b"], 4));
   expect(said[1]).toBe("a: inserted 8 tokens: node 1 has the 8 new tokens.");
-  expect(sentence(op("insert", { rid: 0, tokens: 3, aligned: 0, path: [] }), ["a"], 4)).toBe(
+  expect(sentence(op("insert", { rid: 0, tokens: 3 }), ["a"], 4)).toBe(
     "a: 3 tokens to insert, none of them in a whole page of 4: nothing comes.",
+  );
+  expect(sentence(op("match", { rid: 0, tokens: 3 }), ["a"], 4)).toBe(
+    "a: of 3 tokens looked up, the tree has none. That fills no page of 4: it stays out.",
+  );
+  expect(sentence(op("match", { rid: 0, tokens: 5, aligned: 4 }), ["a"], 4)).toContain(
+    "The last token fills no page of 4: it stays out.",
   );
   expect(said[2]).toContain("b: node 1 was split after 4 of its 8 tokens, the border of a page of 4");
   expect(said[3]).toContain(
@@ -112,4 +118,12 @@ test("operations in words", () => {
   );
   expect(said[4]).toBe("b: locked node 3 and what is above it. 8 tokens can no longer be evicted.");
   expect(said[5]).toBe("Room for 4 tokens: 1 node (1) with 4 tokens evicted, least recently used first.");
+});
+
+test("an insert that brings no page changes nothing", () => {
+  expect(changesTree(op("insert", { tokens: 3 }))).toBe(false); // Python leaves out what is 0
+  expect(changesTree(op("insert", { tokens: 8, aligned: 8, found: 8, path: [1] }))).toBe(false);
+  expect(changesTree(op("insert", { tokens: 8, aligned: 8, path: [1] }))).toBe(true);
+  expect(changesTree(op("evict", { tokens: 4 }))).toBe(false);
+  expect(changesTree(op("split"))).toBe(true);
 });

@@ -28,13 +28,12 @@ export const SYMBOLS: Record<Origin, string> = {
   measured: "triangle-up",
 };
 const SIZES: Record<Origin, number> = { arithmetic: 11, emulated: 11, modelled: 9, measured: 12 };
-const MARGIN = { l: 88, r: 14, t: 8, b: 44 };
+export const MARGIN = { l: 88, r: 14, t: 8, b: 44 };
 const TICK_WIDTH = 62; // px
 const TICK_HEIGHT = 34;
 const LABEL = 23; // px between roofs that a label needs
 const CLEAR = 2; // px between a label and its roof
-const PALE = 0.25;
-const RING = 10; // px around the selected point
+const PALE = 0.4;
 /** A yellow too pale for a line on a light ground is left out. */
 const HUES = [4, 5, 2, 6, 0, 1, 7];
 
@@ -89,15 +88,13 @@ export function figure(scene: Scene): Figure {
         ticktext: ys.map((power) => si(10 ** power, "FLOP/s")),
       },
       annotations: labels(machine, roofs, decades, inner, theme),
-      shapes: shapes(scene),
     },
   };
 }
 
-/** What a step changes of a figure that is drawn: the points' opacity, and shapes. The library restyles these at once. */
+/** What a step changes of a figure that is drawn: the points' opacity. The library restyles it at once. */
 export interface Change {
   style: Record<string, unknown>;
-  layout: Record<string, unknown>;
   /** Of the points. */
   traces: number[];
 }
@@ -107,7 +104,6 @@ export function change(scene: Scene): Change {
   const groups = groupsOf(scene.spots);
   return {
     style: { "marker.opacity": groups.map(({ own }) => opacities(own, scene.lit)) },
-    layout: { shapes: shapes(scene) },
     traces: groups.map((_, i) => before + i),
   };
 }
@@ -217,32 +213,4 @@ function pointTraces({ spots, lit, theme }: Scene): object[] {
       },
     };
   });
-}
-
-/** A ring around the selected point, and a line from it to its roof: what it leaves unused. */
-function shapes({ spots, lit, theme }: Scene): object[] {
-  const now = spots[lit - 1];
-  if (!now) return [];
-  const place = { xref: "x", yref: "y" };
-  const ring = {
-    ...place,
-    type: "path", // a rectangle on logarithmic axes takes no negative pixels
-    path: `M-${RING},-${RING} H${RING} V${RING} H-${RING} Z`,
-    xsizemode: "pixel",
-    ysizemode: "pixel",
-    xanchor: now.x,
-    yanchor: now.y,
-    line: { color: theme.focus, width: 2 },
-  };
-  const gap = {
-    ...place,
-    type: "line",
-    layer: "below",
-    x0: now.x,
-    x1: now.x,
-    y0: now.y,
-    y1: now.place.attainable,
-    line: { color: theme.focus, width: 1.5, dash: "dot" },
-  };
-  return now.y < now.place.attainable ? [gap, ring] : [ring];
 }

@@ -9,6 +9,7 @@ import {
   framed,
   h,
   makeFrame,
+  s,
   Tabs,
   type TourStep,
   type Track,
@@ -20,9 +21,10 @@ import { showOpened } from "@sglab/engine/openers";
 import { button, menu } from "@sglab/memory/parts";
 import { attentionForm, type Shapes } from "./controls";
 import { type Actions, ceilingsPane, hiddenText, pointPane, tablePane } from "./details";
-import { change, figure } from "./figure";
+import { change, figure, type Scene } from "./figure";
 import { legendOf } from "./legend";
 import { neighbour, type Spot, seriesOf, spotsOf } from "./model";
+import { drawOverlay, type Ranges, rangesIn } from "./overlay";
 import { loadPlotly, type PlotElement, type Plotly } from "./plotly";
 import type { Machine, ROOFLINE } from "./protocol";
 import { sentence } from "./words";
@@ -33,7 +35,7 @@ const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, do
 const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: only the roofs are there." },
   { key: "ArrowRight", text: "to go to the first point: the dotted line is what it leaves unused." },
-  { key: "ArrowDown", text: "to go to the next point of its series." },
+  { key: "End", text: "to go to the last point; ↑ and ↓ stay in a point's series." },
   { key: "m", text: "to see the points under another GPU's ceilings." },
   { key: "c", text: "to see where the ceilings are published." },
 ];
@@ -55,12 +57,12 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
       {
         keys: ["ArrowDown"],
         label: "the next point of the series",
-        run: () => goTo(neighbour(spots, at(), 1)),
+        run: () => alongSeries(1),
       },
       {
         keys: ["ArrowUp"],
         label: "the previous point of the series",
-        run: () => goTo(neighbour(spots, at(), -1)),
+        run: () => alongSeries(-1),
       },
       { keys: ["m"], label: "the next machine", run: () => choose(nextMachine()) },
       { keys: ["c"], label: "the ceilings and their sources", run: () => tabs.open("ceilings") },
@@ -72,8 +74,9 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
   });
   const theme = watchTheme(frame.root, disposer, () => redraw.schedule());
   const plot: PlotElement = h("div", { class: "srf-plot", "data-picture": "", role: "img" });
+  const overlay = s("svg", { class: "srf-overlay", "aria-hidden": "true" });
   const made = h("ul", { class: "sg-list" });
-  frame.view.append(plot, made);
+  frame.view.append(h("div", { class: "srf-stage" }, plot, overlay), made);
   const [pointPanel, pointsPanel, ceilingsPanel] = [h("div"), h("div"), h("div")];
   let built = false; // tabs open before there is anything to draw
   const tabs = new Tabs(
@@ -117,6 +120,13 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
     if (spot !== undefined) transport.goTo(spot + 1);
   }
 
+  function alongSeries(step: 1 | -1): void {
+    const to = neighbour(spots, at(), step);
+    if (to === undefined)
+      frame.notify("info", `The series has no point ${step > 0 ? "after" : "before"} this one.`);
+    else goTo(to);
+  }
+
   function nextMachine(): string {
     const names = source.get("machines").map(({ name }) => name);
     return names[(names.indexOf(chosen) + 1) % names.length] as string;
@@ -132,9 +142,8 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
 
   function whole(): void {
     if (plotly && bound)
-      void plotly.relayout(plot, { "xaxis.range": ranges.x, "yaxis.range": ranges.y }).catch(failed);
+      void plotly.relayout(plot, { "xaxis.range": all.x, "yaxis.range": all.y }).catch(failed);
   }
-  let ranges: { x: number[]; y: number[] } = { x: [0, 1], y: [0, 1] };
 
   function openNow(widget: string): void {
     const spot = spots[at()];
@@ -159,7 +168,6 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
 
   const redraw = framed(() => {
     if (!plotly || frame.view.clientWidth === 0) return;
-    frame.setLegend(legendOf(spots, theme().dark)); // its lines have the theme's colours
     const width = Math.max(LEAST.width, frame.view.clientWidth - 2);
     const height = Math.max(LEAST.height, Math.min(TALLEST, frame.room() - 8, Math.round(width * 0.72)));
     drawFigure(plotly, width, height);
@@ -171,23 +179,40 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
   });
 
   let drawn: unknown[] = []; // what the whole figure on the screen was made of
+  let scene: Scene | undefined;
+  let all: Ranges = { x: [0, 1], y: [0, 1] };
+  let seen = all;
 
   /** All of it, or after a step no more than the step changes. */
   function drawFigure(library: Plotly, width: number, height: number): void {
-    const scene = { machine: machine(), spots, lit: transport.position, width, height, theme: theme() };
+    scene = { machine: machine(), spots, lit: transport.position, width, height, theme: theme() };
     const made = [scene.machine.name, spots, width, height, scene.theme];
     if (bound && made.every((each, i) => each === drawn[i])) {
-      const { style, layout, traces } = change(scene);
-      library.update(plot, style, layout, traces).catch(failed);
+      const { style, traces } = change(scene);
+      library.restyle(plot, style, traces).catch(failed);
+      drawOverlay(overlay, scene, seen);
       return;
     }
     drawn = made;
+    frame.setLegend(legendOf(spots, theme().dark)); // its lines have the theme's colours
     const { data, layout } = figure(scene);
-    const { xaxis, yaxis } = layout as Record<"xaxis" | "yaxis", { range: number[] }>;
-    ranges = { x: [...xaxis.range], y: [...yaxis.range] };
+    const { xaxis, yaxis } = layout as Record<"xaxis" | "yaxis", { range: [number, number] }>;
+    all = { x: [...xaxis.range], y: [...yaxis.range] };
     plot.style.height = `${height}px`;
     plot.setAttribute("aria-label", `Roofline of ${machine().product}: ${spots.length} points`);
-    library.react(plot, data, layout, CONFIG).then(bind).catch(failed);
+    library
+      .react(plot, data, layout, CONFIG)
+      .then(() => {
+        bind();
+        follow(plot.layout); // with the reader's zoom, which the library keeps
+      })
+      .catch(failed);
+  }
+
+  /** The overlay follows what the library shows. */
+  function follow(shown: object | undefined): void {
+    seen = rangesIn(shown, seen);
+    if (scene) drawOverlay(overlay, scene, seen);
   }
 
   function bind(): void {
@@ -201,6 +226,8 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
       frame.tooltip.show(spot && sentence(spot.mark, chosen), event.clientX, event.clientY);
     });
     plot.on?.("plotly_unhover", () => frame.tooltip.hide());
+    plot.on?.("plotly_relayouting", (moving) => follow(moving));
+    plot.on?.("plotly_relayout", () => follow(plot.layout));
   }
 
   function load(): void {

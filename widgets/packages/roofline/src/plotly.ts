@@ -9,11 +9,13 @@ export interface Picked {
 
 export interface PlotElement extends HTMLElement {
   on?(event: "plotly_click" | "plotly_hover" | "plotly_unhover", listener: (picked: Picked) => void): void;
+  on?(event: "plotly_relayout" | "plotly_relayouting", listener: (change: object) => void): void;
+  layout?: object;
 }
 
 export interface Plotly {
   react(place: HTMLElement, data: object[], layout: object, config: object): Promise<unknown>;
-  update(place: HTMLElement, style: object, layout: object, traces: number[]): Promise<unknown>;
+  restyle(place: HTMLElement, style: object, traces: number[]): Promise<unknown>;
   relayout(place: HTMLElement, change: object): Promise<unknown>;
   purge(place: HTMLElement): void;
 }

@@ -84,10 +84,12 @@ export function makeBoard(
       const columns = Math.max(1, run.steps.length);
       const room = (width - LABELS - 4) / columns;
       const fits = room >= 8 ? Math.floor(room * 2) / 2 : Math.floor(room);
+      const cellWidth = Math.max(NARROWEST, Math.min(WIDEST, fits));
+      grid.element.style.maxWidth = `${LABELS + columns * cellWidth + 3}px`; // it ends where the charts below end
       grid.setGeometry({
         rows,
         columns,
-        cellWidth: Math.max(NARROWEST, Math.min(WIDEST, fits)),
+        cellWidth,
         cellHeight: Math.max(LEAST_ROW, Math.min(ROW, Math.floor((height - HEADER) / rows))),
         headerWidth: LABELS,
         headerHeight: HEADER,

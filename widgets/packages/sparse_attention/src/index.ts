@@ -20,7 +20,7 @@ import {
 import { Chart, percent, ruleList } from "./chart";
 import { type Choice, type Look, type Read, readRun } from "./data";
 import { queryDetails, ruleDetails } from "./details";
-import { MapView } from "./map_view";
+import { MapView, wholeHeight } from "./map_view";
 import type { SPARSE_ATTENTION } from "./protocol";
 import { TextView } from "./text_view";
 
@@ -41,6 +41,8 @@ const LEGEND: LegendItem[] = [
 ];
 
 const BELOW = 268; // of the view, for headings and the chart
+const LEAST = 220; // px of a map
+const TALLEST = 400; // where the widget scrolls
 
 function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTENTION>): void {
   let read: Read | undefined;
@@ -109,10 +111,10 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
     const rule = read.rules[look.rule] as Choice;
     const narrow = frame.root.clientWidth < 700;
     const mapWidth = narrow ? width : (width - 12) / 2;
-    const mapHeight = Math.max(
-      180,
-      Math.min(frame.room() - text.element.offsetHeight - BELOW, read.shown.tokens * 14 + 40),
-    );
+    const room = frame.room() - text.element.offsetHeight - BELOW;
+    const whole = wholeHeight(read.shown.tokens, mapWidth);
+    // too low for the map: the widget scrolls, which is better than a map that scrolls in it
+    const mapHeight = Math.min(whole, room < LEAST ? TALLEST : room);
     text.draw(read, look);
     dense.draw(read, look, mapWidth, mapHeight);
     sparse.draw(read, look, mapWidth, mapHeight);

@@ -16,6 +16,19 @@ import { isChosen, type Look, probability, type Read, tokenName } from "./data";
 const HEADER = 20;
 const SCROLLBAR = 16;
 const WIDEST = 14;
+const LEAST = 3;
+const WITH_EDGE = 6; // px of a cell: half of a smaller one would not be seen
+
+/** The widest cells with which all of a map is seen; the narrowest, and scrolling, where there is no room. */
+export function cellSize(tokens: number, width: number, height: number): number {
+  const room = Math.min(width - HEADER - SCROLLBAR, height - HEADER);
+  return Math.max(LEAST, Math.min(WIDEST, Math.floor(room / tokens)));
+}
+
+/** All of a map without scrolling. */
+export function wholeHeight(tokens: number, width: number): number {
+  return HEADER + SCROLLBAR + tokens * cellSize(tokens, width, Number.POSITIVE_INFINITY);
+}
 
 export class MapView {
   readonly grid: CellGrid;
@@ -49,10 +62,10 @@ export class MapView {
     this.#read = read;
     this.#look = look;
     const { tokens } = read.shown;
-    const size = Math.max(4, Math.min(WIDEST, Math.floor((width - HEADER - SCROLLBAR) / tokens)));
+    const size = cellSize(tokens, width, height);
     const { geometry } = this.grid;
-    if (geometry.rows === tokens && geometry.cellWidth === size && geometry.maxHeight === height)
-      this.grid.redraw();
+    const same = geometry.rows === tokens && geometry.cellWidth === size && geometry.maxHeight === height;
+    if (same) this.grid.redraw();
     else
       this.grid.setGeometry({
         rows: tokens,
@@ -63,7 +76,7 @@ export class MapView {
         headerHeight: HEADER,
         maxHeight: height,
       });
-    if (moved) this.grid.reveal({ row: look.query, column: 0 });
+    if (moved || !same) this.grid.reveal({ row: look.query, column: 0 });
   }
 
   #paint(context: CanvasRenderingContext2D, { row, column }: Cell, { x, y, width, height }: Rect): void {
@@ -82,7 +95,8 @@ export class MapView {
       }
       if (value >= LOST) {
         context.fillStyle = theme.error; // what the choice misses
-        context.fillRect(x + width / 4, y + height / 4, width / 2, height / 2);
+        const edge = width < WITH_EDGE ? 0 : width / 4;
+        context.fillRect(x + edge, y + edge, width - 2 * edge, height - 2 * edge);
       }
     } else {
       context.fillStyle = colorOf(Math.sqrt(value), { low: 0, high: 1 });
