@@ -51,6 +51,8 @@ class Capabilities:
     dtypes: tuple[str, ...] = FLOATS
     kv_dtypes: tuple[str, ...] = ()
     """Of the KV pool, beside the queries' own dtype."""
+    kv_records: bool = False
+    """MLA pools of FlashMLA's 656-byte records, too."""
     head_dims: tuple[tuple[int, int], ...] = ()
     """(head_dim, v_head_dim); empty: any."""
     sliding_window: bool = False
@@ -81,6 +83,8 @@ class Demand:
     dtype: torch.dtype | None = None
     kv_dtype: torch.dtype | None = None
     """Of the KV pool, where it is not that of the queries."""
+    kv_records: bool = False
+    """The KV pool holds FlashMLA's records."""
     deterministic: bool = False
     """A row's bits may not depend on its batch."""
     layer: RadixAttention | None = None
@@ -165,6 +169,12 @@ RULES: tuple[Rule, ...] = (
         lambda c, d: d.kv_dtype is None or _name(d.kv_dtype) in c.kv_dtypes,
         lambda c: _listed(("the queries' own dtype", *c.kv_dtypes)),
         lambda d: "" if d.kv_dtype is None else _name(d.kv_dtype),
+    ),
+    Rule(
+        "token_to_kv_pool",
+        lambda c, d: not d.kv_records or c.kv_records,
+        lambda c: "a pool of rows",
+        lambda d: "records of 656 bytes",
     ),
     Rule(
         "enable_deterministic_inference",
