@@ -63,6 +63,8 @@ class Capabilities:
     cross_attention: bool = False
     bidirectional: bool = False
     """Encoders: tokens that also see what follows them."""
+    image_conditioning: bool = False
+    """LLaDA-Image's conditioning pass: texts that do not see the query tokens after them, which see everything."""
     topk_indices: bool = False
     """Sparse attention: the tokens that an indexer chose for each query."""
     rope_apart: bool = False
@@ -89,13 +91,21 @@ class Demand:
     """A row's bits may not depend on its batch."""
     layer: RadixAttention | None = None
     encoder_lens: torch.Tensor | None = None
+    text_lens: list[int] | None = None
+    """Of a conditioning pass."""
     sinks: torch.Tensor | None = None
     topk_indices: torch.Tensor | None = None
 
     @classmethod
     def of_batch(cls, batch: ForwardBatch | GraphBatch) -> Demand:
         graph = isinstance(batch, GraphBatch)
-        return cls(mode=batch.forward_mode, spec_info=batch.spec_info, graph=graph, encoder_lens=batch.encoder_lens)
+        return cls(
+            mode=batch.forward_mode,
+            spec_info=batch.spec_info,
+            graph=graph,
+            encoder_lens=batch.encoder_lens,
+            text_lens=None if isinstance(batch, GraphBatch) else batch.llada_image_conditioning_text_lens_cpu,
+        )
 
 
 @dataclass(frozen=True)
@@ -215,6 +225,12 @@ RULES: tuple[Rule, ...] = (
         lambda c, d: d.encoder_lens is None or c.cross_attention,
         lambda c: "None",
         lambda d: "lengths of an encoder",
+    ),
+    Rule(
+        "forward_batch.llada_image_conditioning_text_lens_cpu",
+        lambda c, d: d.text_lens is None or c.image_conditioning,
+        lambda c: "None",
+        lambda d: str(d.text_lens),
     ),
     Rule(
         "q",

@@ -55,6 +55,13 @@ ORIGINS: dict[str, Origin] = {
         "index arrays, plans (`Wrapper.plan()`), routes and merges, multi-item scoring, graphs; arithmetic as above",
         "layers with a window take the paged route; MLA follows a tree's mask; no translation into a window's own pool",
     ),
+    "llada2_cfg_flashinfer": Origin(
+        "FlashInfer's ragged prefill under a mask; else as flashinfer",
+        "NVIDIA from SM80",
+        "llada2_cfg_flashinfer_backend.py",
+        "the conditioning mask, its refusals; arithmetic as above; else as flashinfer",
+        "keys and values are stored where asked for (SGLang drops them); no LLaDA model is here to make such batches",
+    ),
     "fa3": Origin(
         "FlashAttention-3 (sgl-kernel)",
         "SM8x, SM9x",

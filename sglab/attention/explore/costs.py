@@ -271,6 +271,7 @@ RULES: dict[str, Callable[[Counted], Cost]] = {
     "torch_native": _torch,
     "flex_attention": _torch,
     "flashinfer": _flashinfer,
+    "llada2_cfg_flashinfer": _flashinfer,
     "fa3": _cascade,
     "fa4": _cascade,
     "dual_chunk_flash_attn": _dual_chunk,
