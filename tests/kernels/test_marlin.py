@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from sglab.kernels import ContractError, gptq_marlin_gemm
-from sglab.layers.quantization.marlin import Marlin, marlin_pack, marlin_permute_scales, marlin_zero_points
+from sglab.kernels.formats.marlin import marlin_permute_scales
+from sglab.layers.quantization.marlin import Marlin, marlin_pack, marlin_zero_points
 
 TOLERANCE = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 """Of the largest output: its own rounding."""
