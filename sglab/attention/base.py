@@ -34,6 +34,7 @@ class AttentionBackend(ABC):
     _kind: str | None = None
     _page_size: int | None = None
     _kv_dtype: torch.dtype | None = None
+    _kv_records: bool = False
     _deterministic: bool = False
     _runner: ModelRunner | None = None
     _served: frozenset[tuple[object, ...]] = frozenset()
@@ -44,6 +45,7 @@ class AttentionBackend(ABC):
         self._runner = model_runner
         self._kind, self._page_size = model_runner.model_config.kind, model_runner.page_size
         self._kv_dtype = None if model_runner.kv_cache_dtype == model_runner.dtype else model_runner.kv_cache_dtype
+        self._kv_records = model_runner.token_to_kv_pool.records
         self._deterministic = model_runner.enable_deterministic_inference
         self.refuse_unserved(self._made_for(Demand()))
 
@@ -215,5 +217,6 @@ class AttentionBackend(ABC):
             kind=self._kind,
             page_size=self._page_size,
             kv_dtype=self._kv_dtype,
+            kv_records=self._kv_records,
             deterministic=self._deterministic,
         )

@@ -51,6 +51,8 @@ class Capabilities:
     dtypes: tuple[str, ...] = FLOATS
     kv_dtypes: tuple[str, ...] = ()
     """Of the KV pool, beside the queries' own dtype."""
+    kv_records: bool = False
+    """MLA pools of FlashMLA's 656-byte records, too."""
     head_dims: tuple[tuple[int, int], ...] = ()
     """(head_dim, v_head_dim); empty: any."""
     sliding_window: bool = False
@@ -61,6 +63,8 @@ class Capabilities:
     cross_attention: bool = False
     bidirectional: bool = False
     """Encoders: tokens that also see what follows them."""
+    image_conditioning: bool = False
+    """LLaDA-Image's conditioning pass: texts that do not see the query tokens after them, which see everything."""
     topk_indices: bool = False
     """Sparse attention: the tokens that an indexer chose for each query."""
     rope_apart: bool = False
@@ -81,17 +85,27 @@ class Demand:
     dtype: torch.dtype | None = None
     kv_dtype: torch.dtype | None = None
     """Of the KV pool, where it is not that of the queries."""
+    kv_records: bool = False
+    """The KV pool holds FlashMLA's records."""
     deterministic: bool = False
     """A row's bits may not depend on its batch."""
     layer: RadixAttention | None = None
     encoder_lens: torch.Tensor | None = None
+    text_lens: list[int] | None = None
+    """Of a conditioning pass."""
     sinks: torch.Tensor | None = None
     topk_indices: torch.Tensor | None = None
 
     @classmethod
     def of_batch(cls, batch: ForwardBatch | GraphBatch) -> Demand:
         graph = isinstance(batch, GraphBatch)
-        return cls(mode=batch.forward_mode, spec_info=batch.spec_info, graph=graph, encoder_lens=batch.encoder_lens)
+        return cls(
+            mode=batch.forward_mode,
+            spec_info=batch.spec_info,
+            graph=graph,
+            encoder_lens=batch.encoder_lens,
+            text_lens=None if isinstance(batch, GraphBatch) else batch.llada_image_conditioning_text_lens_cpu,
+        )
 
 
 @dataclass(frozen=True)
@@ -167,6 +181,12 @@ RULES: tuple[Rule, ...] = (
         lambda d: "" if d.kv_dtype is None else _name(d.kv_dtype),
     ),
     Rule(
+        "token_to_kv_pool",
+        lambda c, d: not d.kv_records or c.kv_records,
+        lambda c: "a pool of rows",
+        lambda d: "records of 656 bytes",
+    ),
+    Rule(
         "enable_deterministic_inference",
         lambda c, d: not d.deterministic or c.deterministic,
         lambda c: "False",
@@ -205,6 +225,12 @@ RULES: tuple[Rule, ...] = (
         lambda c, d: d.encoder_lens is None or c.cross_attention,
         lambda c: "None",
         lambda d: "lengths of an encoder",
+    ),
+    Rule(
+        "forward_batch.llada_image_conditioning_text_lens_cpu",
+        lambda c, d: d.text_lens is None or c.image_conditioning,
+        lambda c: "None",
+        lambda d: str(d.text_lens),
     ),
     Rule(
         "q",

@@ -55,6 +55,13 @@ ORIGINS: dict[str, Origin] = {
         "index arrays, plans (`Wrapper.plan()`), routes and merges, multi-item scoring, graphs; arithmetic as above",
         "layers with a window take the paged route; MLA follows a tree's mask; no translation into a window's own pool",
     ),
+    "llada2_cfg_flashinfer": Origin(
+        "FlashInfer's ragged prefill under a mask; else as flashinfer",
+        "NVIDIA from SM80",
+        "llada2_cfg_flashinfer_backend.py",
+        "the conditioning mask, its refusals; arithmetic as above; else as flashinfer",
+        "keys and values are stored where asked for (SGLang drops them); no LLaDA model is here to make such batches",
+    ),
     "fa3": Origin(
         "FlashAttention-3 (sgl-kernel)",
         "SM8x, SM9x",
@@ -99,8 +106,9 @@ ORIGINS: dict[str, Origin] = {
         "DeepGEMM's indexer, FlashMLA's sparse kernels",
         "SM90, SM100, MI300",
         "nsa_backend.py (0.5.23: dsa_backend.py)",
-        "index arrays, the indexer's metadata, attention over chosen tokens, graphs; arithmetic as above",
-        "the pool keeps rows as they are, not FP8 records of 656 bytes",
+        "index arrays, the indexer's metadata, attention over chosen tokens, graphs; over records FlashMLA's sparse "
+        "operators in Triton or PyTorch, over rows arithmetic as above",
+        "an FP8 pool of rows is served, too; prompts are absorbed, never expanded into heads (MHA one-shot)",
     ),
     "nsa": Origin("as dsa", "as dsa", "nsa_backend.py", "the name that dsa had until 0.5.9"),
     "double_sparsity": Origin(

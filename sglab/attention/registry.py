@@ -30,6 +30,7 @@ ATTENTION_BACKENDS: dict[str, str | ByKind | Factory] = {
         "mha": f"{_HERE}.flashinfer.mha:FlashInferAttnBackend",
         "mla": f"{_HERE}.flashinfer.mla:FlashInferMLAAttnBackend",
     },
+    "llada2_cfg_flashinfer": f"{_HERE}.flashinfer.llada2:LLaDA2CFGFlashInferAttnBackend",
     "fa3": f"{_HERE}.page_table.flash_attention:FlashAttention3Backend",
     "fa4": f"{_HERE}.page_table.flash_attention:FlashAttention4Backend",
     "trtllm_mha": f"{_HERE}.page_table.trtllm_mha:TRTLLMHAAttnBackend",

@@ -74,11 +74,6 @@ ABSENT: dict[str, Absent] = {
         "as minicpm_flashattn",
         "flashinfer",
     ),
-    "llada2_cfg_flashinfer": Absent(
-        "flashinfer, with a mask that hides an image's tokens from its text for LLaDA's diffusion",
-        "the engine has no diffusion and no bidirectional prompts",
-        "flashinfer",
-    ),
     "tokenspeed_mla": Absent("a former name of cutedsl_mla", "the name went out of use", "cutedsl_mla"),
     "compressed": Absent("a former name of dsv4", "as dsv4", "dsa"),
 }

@@ -23,7 +23,9 @@ from sglab.engine.cache import (
     KVCache,
     LinearStatePool,
     MHATokenToKVPool,
+    MLARecordTokenToKVPool,
     MLATokenToKVPool,
+    NSARecordTokenToKVPool,
     NSATokenToKVPool,
     PagedTokenToKVPoolAllocator,
     RadixCache,
@@ -34,9 +36,10 @@ from sglab.engine.cache import (
 )
 from sglab.engine.errors import BadArgumentError, NonFiniteKVError, PageTableError, PoolExhaustedError
 from sglab.engine.layer import AttentionType, RadixAttention
-from sglab.engine.model_runner import ModelConfig, ModelRunner
+from sglab.engine.model_runner import KV_CACHE_DTYPES, ModelConfig, ModelRunner
 
 __all__ = [
+    "KV_CACHE_DTYPES",
     "AttentionType",
     "AttnBackend",
     "BadArgumentError",
@@ -53,10 +56,12 @@ __all__ = [
     "KVCache",
     "LinearStatePool",
     "MHATokenToKVPool",
+    "MLARecordTokenToKVPool",
     "MLATokenToKVPool",
     "ModelConfig",
     "ModelRunner",
     "ModelWorkerBatch",
+    "NSARecordTokenToKVPool",
     "NSATokenToKVPool",
     "NonFiniteKVError",
     "PageTableError",

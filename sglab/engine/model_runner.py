@@ -17,6 +17,8 @@ from sglab.engine.cache.state_pool import LinearStatePool
 from sglab.gpu.architecture import H100_SMS
 
 Kind = Literal["mla", "mha"]
+KV_CACHE_DTYPES = {"auto": None, "fp8_e4m3": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2}
+"""A KV pool's dtype by its name in SGLang's server arguments; None: the model's."""
 
 
 @dataclass(frozen=True)

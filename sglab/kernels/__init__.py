@@ -45,6 +45,7 @@ from sglab.kernels.kv_copy import copy_all_layer_kv_cache
 from sglab.kernels.kv_indices import create_flashinfer_kv_indices, create_flashmla_kv_indices
 from sglab.kernels.kv_splits import get_num_kv_splits
 from sglab.kernels.layernorm import fused_add_rmsnorm, gemma_fused_add_rmsnorm, gemma_rmsnorm, rmsnorm
+from sglab.kernels.marlin import gptq_marlin_gemm
 from sglab.kernels.merge import merge_state, merge_state_in_place, merge_state_v2, merge_states
 from sglab.kernels.moe_align import moe_align_block_size
 from sglab.kernels.paged_decode import batch_decode_with_paged_kv_cache
@@ -111,6 +112,7 @@ __all__ = [
     "get_index_k_scale_buffer",
     "get_mla_metadata",
     "get_num_kv_splits",
+    "gptq_marlin_gemm",
     "last_choice",
     "merge_state",
     "merge_state_in_place",

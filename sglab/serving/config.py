@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from sglab.engine import arguments
+from sglab.engine import KV_CACHE_DTYPES, arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.scheduler import SchedulerConfig
 from sglab.planning import capture_batch_sizes, piecewise_capture_tokens
 
+RECORD_BACKENDS = ("dsa", "nsa")
 WRITE_POLICIES = ("write_through", "write_through_selective", "write_back")
 PAGE_SIZES = {
     "flashmla": 64,
@@ -44,6 +45,9 @@ class EngineConfig:
     """Share of the free memory (on a CPU: of one GiB) that the KV pool takes."""
     max_total_tokens: int | None = None
     """Slots of the KV pool, instead of a share of memory."""
+    kv_cache_dtype: str = "auto"
+    """Of the KV pool: "auto" (the model's), "fp8_e4m3" or "fp8_e5m2". "dsa" and "nsa" keep e4m3 as FlashMLA's 656-byte
+    records. Scales of a checkpoint's layers are not read: values are rounded as they are."""
     context_length: int | None = None
     """Longest request with its output; None: the model's."""
     max_running_requests: int = 64
@@ -134,6 +138,7 @@ class EngineConfig:
             arguments.integer("cuda_graph_bs", size, 1)
         for tokens in self.piecewise_cuda_graph_tokens or ():
             arguments.integer("piecewise_cuda_graph_tokens", tokens, 1)
+        arguments.choice("kv_cache_dtype", self.kv_cache_dtype, KV_CACHE_DTYPES)
         arguments.finite("hicache_ratio", self.hicache_ratio, 0.0)
         arguments.choice("hicache_write_policy", self.hicache_write_policy, WRITE_POLICIES)
         if self.speculative_algorithm is not None:
@@ -190,6 +195,10 @@ class EngineConfig:
             for name, value in values.items():
                 if value:
                     raise BadArgumentError(name, f"its default with {other}", getattr(self, name), "Leave it out.")
+
+    def keeps_records(self, device_type: str) -> bool:
+        """Whether an MLA model's pool holds FlashMLA's records."""
+        return self.kv_cache_dtype == "fp8_e4m3" and self.backend(device_type) in RECORD_BACKENDS
 
     def threads(self, parameters: int) -> int | None:
         """Threads of a pass on a CPU, by the model's size; None: as many as PyTorch has set."""

@@ -7,14 +7,17 @@ from dataclasses import dataclass, replace
 import torch
 
 from sglab.engine import (
+    KV_CACHE_DTYPES,
     HiRadixCache,
     HostKVPool,
     KVCache,
     LinearStatePool,
     MHATokenToKVPool,
+    MLARecordTokenToKVPool,
     MLATokenToKVPool,
     ModelConfig,
     ModelRunner,
+    NSARecordTokenToKVPool,
     NSATokenToKVPool,
     PagedTokenToKVPoolAllocator,
     RadixCache,
@@ -23,6 +26,7 @@ from sglab.engine import (
 )
 from sglab.engine.cache.hiradix_cache import Submit
 from sglab.engine.errors import BadArgumentError
+from sglab.kernels.k_records import RECORD
 from sglab.models import CausalLM
 from sglab.serving.config import EngineConfig
 
@@ -52,7 +56,9 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: b
     page = config.pages(device.type)
     context = context_length(shape, config)
     tokens = pool_tokens(model, shape, config, context, page)
-    kv = kv_pool(model, replace(shape, num_hidden_layers=0) if planned else shape, tokens, page)
+    dtype, records = KV_CACHE_DTYPES[config.kv_cache_dtype], config.keeps_records(device.type)
+    held = replace(shape, num_hidden_layers=0) if planned else shape
+    kv = kv_pool(model, held, tokens, page, dtype, records)
     rows = ReqToTokenPool(config.max_running_requests, context, device)
     allocator = (
         TokenToKVPoolAllocator(tokens, device, kv)
@@ -110,13 +116,16 @@ def context_length(shape: ModelConfig, config: EngineConfig) -> int:
     return asked
 
 
-def bytes_per_token(model: CausalLM, shape: ModelConfig) -> int:
+def bytes_per_token(model: CausalLM, shape: ModelConfig, config: EngineConfig) -> int:
     """KV bytes of one token in all layers, on this rank."""
+    dtype = KV_CACHE_DTYPES[config.kv_cache_dtype]
+    size = (dtype or model.dtype).itemsize
     if shape.kind == "mla":
-        width = shape.kv_lora_rank + shape.qk_rope_head_dim + shape.index_head_dim
-    else:
-        width = shape.get_num_kv_heads(model.tp.attention.size) * (shape.head_dim + shape.v_head_dim)
-    return width * shape.num_hidden_layers * model.dtype.itemsize
+        width = RECORD if config.keeps_records(model.device.type) else shape.kv_lora_rank + shape.qk_rope_head_dim
+        index = shape.index_head_dim * (model.dtype.itemsize if dtype is None else torch.bfloat16.itemsize)
+        return (width * size + index) * shape.num_hidden_layers
+    width = shape.get_num_kv_heads(model.tp.attention.size) * (shape.head_dim + shape.v_head_dim)
+    return width * size * shape.num_hidden_layers
 
 
 def pool_tokens(model: CausalLM, shape: ModelConfig, config: EngineConfig, context: int, page: int) -> int:
@@ -126,21 +135,30 @@ def pool_tokens(model: CausalLM, shape: ModelConfig, config: EngineConfig, conte
     else:
         free = torch.cuda.mem_get_info(model.device)[0] if model.device.type == "cuda" else CPU_BUDGET
         most = config.max_running_requests * (context + page)
-        tokens = min(int(free * config.mem_fraction) // bytes_per_token(model, shape), most)
+        tokens = min(int(free * config.mem_fraction) // bytes_per_token(model, shape, config), most)
     if tokens < 2 * page:
         expected = f"two pages of {page} tokens at least"
         raise BadArgumentError("max_total_tokens", expected, tokens, "Raise it or mem_fraction, or use smaller pages.")
     return tokens // page * page
 
 
-def kv_pool(model: CausalLM, shape: ModelConfig, tokens: int, page: int, dtype: torch.dtype | None = None) -> KVCache:
-    """The buffers, zeroed. dtype: None: the model's."""
+def kv_pool(
+    model: CausalLM,
+    shape: ModelConfig,
+    tokens: int,
+    page: int,
+    dtype: torch.dtype | None = None,
+    records: bool = False,
+) -> KVCache:
+    """The buffers, zeroed. dtype: None: the model's. records: of MLA, as FlashMLA's 656 bytes."""
     layers, dtype = shape.num_hidden_layers, dtype or model.dtype
     if shape.kind == "mla":
         rank, rope = shape.kv_lora_rank, shape.qk_rope_head_dim
         if shape.index_head_dim:
             dim = shape.index_head_dim
-            return NSATokenToKVPool(tokens, page, dtype, rank, rope, layers, dim, model.device)
-        return MLATokenToKVPool(tokens, page, dtype, rank, rope, layers, model.device)
+            with_keys = NSARecordTokenToKVPool if records else NSATokenToKVPool
+            return with_keys(tokens, page, dtype, rank, rope, layers, dim, model.device)
+        plain = MLARecordTokenToKVPool if records else MLATokenToKVPool
+        return plain(tokens, page, dtype, rank, rope, layers, model.device)
     heads = shape.get_num_kv_heads(model.tp.attention.size)
     return MHATokenToKVPool(tokens, page, dtype, heads, shape.head_dim, layers, model.device, shape.v_head_dim)

@@ -11,13 +11,12 @@ import torch
 from sglab.attention.explore import Exploration, Pass, explore
 from sglab.attention.selection import HARDWARE, VERSIONS, Model, Settings
 from sglab.attention.table import MODELS
-from sglab.engine import BadArgumentError, ForwardMode, arguments
+from sglab.engine import KV_CACHE_DTYPES, BadArgumentError, ForwardMode, arguments
 from sglab.workbench.bare_pass import BareOptions, as_verification
 from sglab.workbench.batch import Batch
 
 Mode = Literal["decode", "extend", "mixed", "verify a chain", "verify a tree"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-KV_DTYPES = {"auto": None, "fp8_e4m3": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2}
 CHAIN, TREE = (-1, 0, 1, 2), (-1, 0, 0, 1, 1, 2, 2, 3)
 """Drafts that are verified: the node before each."""
 PARENTS: dict[str, tuple[int, ...]] = {"verify a chain": CHAIN, "verify a tree": TREE}
@@ -75,7 +74,7 @@ class Question:
             ("machine", tuple(HARDWARE)),
             ("version", VERSIONS),
             ("mode", MODES),
-            ("kv_cache_dtype", tuple(KV_DTYPES)),
+            ("kv_cache_dtype", tuple(KV_CACHE_DTYPES)),
         ):
             arguments.choice(name, getattr(self, name), known)
         if not lens or len(lens) > MOST_REQUESTS or sum(lens) > MOST_TOKENS:
@@ -211,7 +210,7 @@ def made_pass(question: Question, page_size: int) -> Pass:
         dtype="bfloat16",
         head_dim=shape.head_dim,
         logit_cap=question.logit_cap,
-        kv_dtype=KV_DTYPES[question.kv_cache_dtype],
+        kv_dtype=KV_CACHE_DTYPES[question.kv_cache_dtype],
     )
     lens, parents = list(question.seq_lens), PARENTS.get(question.mode)
     new, mode = [1] * len(lens), ForwardMode.DECODE

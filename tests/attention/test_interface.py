@@ -195,7 +195,11 @@ def test_sglangs_backends_are_listed() -> None:
     assert sizes == {"0.5.5.post1": 17, "0.5.9": 17, "0.5.23": 23}
     for version, names in SGLANG_BACKENDS.items():
         assert len(names) == len(set(names))
-        gone = {"cutlass_mla", "dual_chunk_flash_attn"} if version == "0.5.23" else {"cutedsl_mla", "dsa", "hpc_ops"}
+        gone = (
+            {"cutlass_mla", "dual_chunk_flash_attn"}
+            if version == "0.5.23"
+            else {"cutedsl_mla", "dsa", "hpc_ops", "llada2_cfg_flashinfer"}
+        )
         assert set(ATTENTION_BACKENDS) - set(names) == {*gone, "double_sparsity"}, "a flag of its own, not a name"
 
 

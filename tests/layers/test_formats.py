@@ -9,6 +9,7 @@ from sglab.kernels.contract import ContractError
 from sglab.kernels.formats.int4 import interleave_scales
 from sglab.kernels.formats.int8 import int8_mm
 from sglab.kernels.formats.microscaling import e2m1_codes
+from sglab.kernels.formats.packing import pack, unpack
 from sglab.layers.quantization import (
     awq_marlin_repack,
     awq_to_marlin_zero_points,
@@ -35,7 +36,6 @@ from sglab.layers.quantization.fp8 import Fp8
 from sglab.layers.quantization.int8 import Int8
 from sglab.layers.quantization.microscaling import Mxfp8
 from sglab.layers.quantization.nvfp4 import Nvfp4
-from sglab.layers.quantization.packing import pack, unpack
 from sglab.layers.quantization.scheme import Scheme
 from sglab.layers.quantization.weight import Cut, QuantizedWeight
 from tests.support.quantized import (

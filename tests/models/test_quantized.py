@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from sglab.engine import BadArgumentError
+from sglab.kernels.formats.marlin import marlin_permute_scales
 from sglab.layers import SINGLE, TensorParallel, WeightError
 from sglab.layers.linear import ReplicatedLinear
 from sglab.layers.moe import FusedMoE
-from sglab.layers.quantization.marlin import marlin_pack, marlin_permute_scales
+from sglab.layers.quantization.marlin import marlin_pack
 from sglab.models import CausalLM, from_config, load_model
 from tests.support import quantized as q
 from tests.support.models import Driver

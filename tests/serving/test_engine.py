@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sglab.engine import BadArgumentError
+from sglab.engine import BadArgumentError, MLARecordTokenToKVPool
 from sglab.models import ByteTokenizer
 from sglab.serving import Engine, RequestAbortedError
 from tests.support.serving.letters import Letters
@@ -247,3 +247,35 @@ def test_hooks_see_the_modules_that_a_pattern_names() -> None:
 def test_a_hook_that_would_see_nothing_is_refused(spec: dict, message: str) -> None:
     with pytest.raises(BadArgumentError, match=message):
         Engine(tiny_llama(), max_total_tokens=256, forward_hooks=(spec,))
+
+
+def test_kv_rows_in_eight_bits_and_the_backends_that_read_them() -> None:
+    prompt = prompts(1)[0]
+    plain, eight = (
+        Engine(tiny_llama(), kv_cache_dtype=name, max_total_tokens=64).runner.token_to_kv_pool
+        for name in ("auto", "fp8_e4m3")
+    )
+    assert eight.dtype == torch.float8_e4m3fn
+    assert plain.get_kv_size_bytes() == plain.dtype.itemsize * eight.get_kv_size_bytes()
+    engine = Engine(tiny_llama(), kv_cache_dtype="fp8_e5m2", max_total_tokens=64)
+    assert len(engine.generate(prompt, GREEDY).token_ids) == 12
+    assert engine.runner.token_to_kv_pool.get_key_buffer(0).float().count_nonzero()
+    with pytest.raises(BadArgumentError, match=r"kv_cache_dtype: expected .* for fa3, got float8_e5m2"):
+        Engine(tiny_llama(), kv_cache_dtype="fp8_e5m2", attention_backend="fa3", dtype="bfloat16")
+    with pytest.raises(
+        BadArgumentError, match="kv_cache_dtype: expected 'auto' or 'fp8_e4m3' or 'fp8_e5m2', got 'fp8'"
+    ):
+        Engine(tiny_llama(), kv_cache_dtype="fp8")
+
+
+def test_dsa_generates_from_records() -> None:
+    options = {"attention_backend": "dsa", "dtype": "bfloat16", "max_total_tokens": 512, "check_invariants": True}
+    prompt = "Mia had lost a green key."
+    texts = []
+    for name in ("auto", "fp8_e4m3"):
+        engine = Engine("tiny", kv_cache_dtype=name, **options)
+        texts.append(engine.generate(prompt, GREEDY).text)
+    pool = engine.runner.token_to_kv_pool
+    assert isinstance(pool, MLARecordTokenToKVPool) and pool.get_records(0).any()
+    assert pool.get_kv_size_bytes() == 656 * 4 * (pool.size + pool.page_size)
+    assert texts[0] == texts[1], "the shipped model is sure of these bytes"

@@ -7,7 +7,7 @@ import torch
 
 from sglab.attention import ATTENTION_BACKENDS, Capabilities
 from sglab.attention.registry import backend_classes
-from sglab.engine import ForwardBatch, ForwardMode, MHATokenToKVPool, MLATokenToKVPool
+from sglab.engine import ForwardBatch, ForwardMode, MHATokenToKVPool, MLARecordTokenToKVPool, MLATokenToKVPool
 from sglab.workbench import Batch
 
 DeclaredKind = tuple[str, str]
@@ -81,8 +81,14 @@ def ancestors(parents: list[int]) -> torch.Tensor:
     return seen
 
 
-def quantize_pool(batch: Batch, dtype: torch.dtype, k_scale: float | None = None, v_scale: float | None = None) -> None:
-    """Put an FP8 pool with the same rows in the place of a batch's own."""
+def quantize_pool(
+    batch: Batch,
+    dtype: torch.dtype,
+    k_scale: float | None = None,
+    v_scale: float | None = None,
+    records: bool = False,
+) -> None:
+    """Put an FP8 pool with the same rows in the place of a batch's own. records: MLA's 656-byte ones."""
     old, runner = batch.runner.token_to_kv_pool, batch.runner
     layer = replace(batch.layer, k_scale=k_scale, v_scale=v_scale)
     new: MHATokenToKVPool | MLATokenToKVPool
@@ -90,7 +96,8 @@ def quantize_pool(batch: Batch, dtype: torch.dtype, k_scale: float | None = None
     common: dict[str, Any] = {"size": old.size, "page_size": old.page_size, "dtype": dtype, "layer_num": old.layer_num}
     common["device"] = old.device
     if isinstance(old, MLATokenToKVPool):
-        new = MLATokenToKVPool(kv_lora_rank=old.kv_lora_rank, qk_rope_head_dim=old.qk_rope_head_dim, **common)
+        made = MLARecordTokenToKVPool if records else MLATokenToKVPool
+        new = made(kv_lora_rank=old.kv_lora_rank, qk_rope_head_dim=old.qk_rope_head_dim, **common)
         keys = old.get_key_buffer(0)[slots]
         new.set_kv_buffer(layer, slots, keys, keys)
     else:

@@ -110,6 +110,20 @@ def _fp8(dtype: torch.dtype) -> Callable[[Draw], Cell]:
     return make
 
 
+def _records(make: Callable[[Draw], Cell]) -> Callable[[Draw], Cell | None]:
+    def made(draw: Draw) -> Cell | None:
+        if draw.kind != "mla":
+            return None
+        cell = make(draw)
+        quantize_pool(cell.batch, torch.float8_e4m3fn, records=True)
+        pool = cell.batch.runner.token_to_kv_pool
+        if cell.forward_batch is not None:
+            cell.forward_batch = replace(cell.forward_batch, token_to_kv_pool=pool)
+        return cell
+
+    return made
+
+
 def _heads(heads: int, kv_heads: int) -> Callable[[Draw], Cell | None]:
     def make(draw: Draw) -> Cell | None:
         if draw.kind == "mla":
@@ -157,6 +171,9 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "page size 128": _pages(128),
     "FP8 KV e4m3": _fp8(torch.float8_e4m3fn),
     "FP8 KV e5m2": _fp8(torch.float8_e5m2),
+    "records in decode": _records(lambda draw: Cell(draw.decode())),
+    "records in extend": _records(lambda draw: Cell(draw.extend())),
+    "records in a chain": _records(lambda draw: draw.verify([-1, 0, 1, 2])),
 }
 
 
@@ -170,6 +187,7 @@ def demand_of(cell: Cell, kind: str) -> Demand:
         spec_info=asked.spec_info,
         dtype=cell.batch.dtype,
         kv_dtype=fp8,
+        kv_records=runner.token_to_kv_pool.records,
         layer=cell.batch.layer,
         sinks=cell.sinks,
     )
@@ -184,7 +202,8 @@ def is_served(name: str, kind: str, cell: Cell) -> bool:
     if unserved(takes, demand) is None:
         return True
     mode = Demand(mode=demand.mode, spec_info=demand.spec_info)
-    made_for = Demand(kind=kind, page_size=demand.page_size, kv_dtype=demand.kv_dtype)
+    own = {"kv_dtype": demand.kv_dtype, "kv_records": demand.kv_records}
+    made_for = Demand(kind=kind, page_size=demand.page_size, **own)
     leaves = bool(takes.fallback) and unserved(takes, mode) is not None and unserved(takes, made_for) is None
     return leaves and unserved(declared(takes.fallback, kind), demand) is None
 

@@ -16,6 +16,7 @@ from sglab.attention.base import AttentionBackend
 from sglab.attention.explore.machines import PEAKS, Peaks
 from sglab.attention.sparse.double_sparsity import DoubleSparseAttnBackend
 from sglab.engine import ForwardBatch, ModelRunner, RadixAttention
+from sglab.kernels.k_records import RECORD
 
 INDEX_HEADS, INDEX_DIM, INDEX_KEY_BYTES = 64, 128, 132
 """DeepSeek-V3.2's indexer: 128 FP8 numbers and a float32 scale per key."""
@@ -242,6 +243,8 @@ def _double_sparsity(it: Counted) -> Cost:
 
 
 def _dsa(it: Counted) -> Cost:
+    if it.runner.kv_cache_dtype == torch.float8_e4m3fn:  # kept as records
+        it = replace(it, row_bytes=RECORD, plain=replace(it.plain, kv_bytes=it.plain.kv_rows * RECORD))
     if not it.sparse:
         return replace(it.plain, notes=("dense: this model has no indexer to choose tokens",))
     topk = getattr(it.backend, "index_topk", 0)
@@ -268,6 +271,7 @@ RULES: dict[str, Callable[[Counted], Cost]] = {
     "torch_native": _torch,
     "flex_attention": _torch,
     "flashinfer": _flashinfer,
+    "llada2_cfg_flashinfer": _flashinfer,
     "fa3": _cascade,
     "fa4": _cascade,
     "dual_chunk_flash_attn": _dual_chunk,

@@ -30,6 +30,7 @@ NEEDS: dict[str, Needs] = {
     "flex_attention": Needs(_ANY),
     "triton": Needs(_GPUS),
     "flashinfer": Needs(("cuda",), _FROM_SM80),
+    "llada2_cfg_flashinfer": Needs(("cuda",), _FROM_SM80),
     "fa3": Needs(("cuda",), (8, 9)),
     "fa4": Needs(("cuda",), (9, 10)),
     "trtllm_mha": Needs(("cuda",), (10,), newer=(9, 12)),

@@ -3,6 +3,9 @@
 After SGLang 0.5.9 `nsa_backend.py` (0.5.23 `dsa_backend.py`). Every query token is a request of its own to the sparse
 kernels, with at most topk slots. Without `topk_indices` a pass is dense, which is the same while no request has more
 than topk tokens.
+
+Over rows the arithmetic is that of the other backends. Over 656-byte records (`MLARecordTokenToKVPool`), which new rows
+are quantised into, FlashMLA's sparse operators run: see `records`.
 """
 
 from __future__ import annotations
@@ -17,10 +20,18 @@ from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import StepBuffers, steps
-from sglab.attention.rows import save_and_get_kv, whole_query
-from sglab.attention.sparse.dsa_metadata import DSAMetadata, dsa_metadata
+from sglab.attention.rows import save_and_get_kv, save_kv, whole_query
+from sglab.attention.sparse.dsa_metadata import DSAMetadata, TopkTransformMethod, dsa_metadata
 from sglab.attention.sparse.indexer_metadata import IndexerMetadata
-from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner
+from sglab.attention.sparse.records import check_prefill_backend, method_of, over_records, over_widened
+from sglab.engine import (
+    BadArgumentError,
+    ForwardBatch,
+    ForwardMode,
+    GraphBatch,
+    MLARecordTokenToKVPool,
+    ModelRunner,
+)
 from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM
 
 INDEX_TOPK = 2048
@@ -52,17 +63,27 @@ class DeepseekSparseAttnBackend(AttentionBackend):
         graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
         page_sizes=(1, 64),
         dtypes=("float16", "bfloat16"),
+        kv_dtypes=("float8_e4m3fn",),
+        kv_records=True,
         head_dims=((HEAD_DIM, LATENT_DIM),),
         topk_indices=True,
         rope_apart=True,
     )
 
-    def __init__(self, model_runner: ModelRunner, index_topk: int = INDEX_TOPK) -> None:
+    def __init__(
+        self, model_runner: ModelRunner, index_topk: int = INDEX_TOPK, dsa_prefill_backend: str = "flashmla_auto"
+    ) -> None:
         """
         Args:
             index_topk: tokens that a query attends to, at most; the model's.
+            dsa_prefill_backend: of prompts over records: "flashmla_kv" reads them where they lie, "flashmla_sparse"
+                widens them first, "flashmla_auto" does so on Blackwell where keys are fewer than 512 per new token.
+
+        Raises:
+            BadArgumentError: another dsa_prefill_backend. UnsupportedError: as `AttentionBackend`.
         """
         super().__init__(model_runner)
+        self.dsa_prefill_backend = check_prefill_backend(dsa_prefill_backend)
         self.real_page_size, self.index_topk = model_runner.page_size, index_topk
         self.req_to_token = model_runner.req_to_token_pool.req_to_token
         self.max_context_len = model_runner.req_to_token_pool.max_context_len
@@ -74,13 +95,19 @@ class DeepseekSparseAttnBackend(AttentionBackend):
         super().prepare(forward_batch)
         self.forward_metadata = None
         if not forward_batch.forward_mode.is_idle():
-            self.forward_metadata = dsa_metadata(forward_batch, self.req_to_token, self.real_page_size, self.index_topk)
+            method = TopkTransformMethod.PAGED
+            if self._kv_records:
+                method = method_of(forward_batch, self.dsa_prefill_backend)
+            made_for = self.req_to_token, self.real_page_size, self.index_topk
+            self.forward_metadata = dsa_metadata(forward_batch, *made_for, method)
 
     def indexer_metadata(self) -> IndexerMetadata:
         """What a layer's indexer reads of the pass last prepared."""
         if self.forward_metadata is None:
             raise RuntimeError("prepare comes before the indexer")
-        return IndexerMetadata(self.forward_metadata)
+        ragged = self.forward_metadata.topk_indices_offset is not None
+        method = TopkTransformMethod.RAGGED if ragged else TopkTransformMethod.PAGED
+        return IndexerMetadata(self.forward_metadata, method)
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         super().init_graph(max_bs, max_num_tokens)
@@ -142,8 +169,13 @@ class DeepseekSparseAttnBackend(AttentionBackend):
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         if self.forward_metadata is None:
             raise RuntimeError("prepare comes before forward")
+        if inputs.topk_indices is not None:
+            self._check_chosen(inputs.topk_indices, len(inputs.q))
+        pool = inputs.forward_batch.token_to_kv_pool
+        if isinstance(pool, MLARecordTokenToKVPool):
+            return self._attend_records(inputs, pool)
         keys, values = save_and_get_kv(inputs)
-        rows = self._dense() if inputs.topk_indices is None else self._chosen(inputs.topk_indices, len(inputs.q))
+        rows = self._dense() if inputs.topk_indices is None else self._chosen(inputs.topk_indices)
         scoring, chosen = scoring_of(inputs.layer), self.implementation
         return attend_rows(whole_query(inputs), keys, values, rows, scoring, implementation=chosen)[0]
 
@@ -159,12 +191,26 @@ class DeepseekSparseAttnBackend(AttentionBackend):
         new = torch.tensor(made.extend_seq_lens, device=self.device)
         return PagedRows(indptr_of(new), indptr, indices, most)
 
-    def _chosen(self, positions: torch.Tensor, tokens: int) -> PagedRows:
-        """A row of slots per token; those that are −1 are left out."""
+    def _attend_records(self, inputs: AttentionInputs, pool: MLARecordTokenToKVPool) -> torch.Tensor:
+        made, positions = self.forward_metadata, inputs.topk_indices
+        assert made is not None
+        if inputs.save_kv_cache:
+            save_kv(inputs)
+        q, records = whole_query(inputs), pool.get_records(inputs.layer.layer_id)
+        if made.topk_indices_offset is not None:
+            return over_widened(inputs, q, records, made, positions, self.implementation)
+        slots = None if positions is None else self.indexer_metadata().slots(positions)
+        return over_records(inputs, q, records, made, slots, self.implementation)
+
+    def _check_chosen(self, positions: torch.Tensor, tokens: int) -> None:
         if positions.dim() != 2 or len(positions) != tokens or positions.shape[1] > self.index_topk:
             expected = f"shape ({tokens}, at most {self.index_topk})"
             remedy = "Pass a row of positions per new token, −1 for none."
             raise BadArgumentError("topk_indices", expected, tuple(positions.shape), remedy)
+
+    def _chosen(self, positions: torch.Tensor) -> PagedRows:
+        """A row of slots per token; those that are −1 are left out."""
+        tokens = len(positions)
         slots = self.indexer_metadata().slots(positions)
         valid = slots >= 0
         order = (~valid).to(torch.int8).argsort(stable=True, dim=1)

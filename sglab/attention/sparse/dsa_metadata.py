@@ -60,6 +60,18 @@ class DSAMetadata:
     indexer_k_start_end: tuple[torch.Tensor, torch.Tensor] | None = None
     token_to_batch_idx: torch.Tensor | None = None
 
+    def token_tables(self) -> torch.Tensor:
+        """int32 [tokens, longest]: page_table_1 with a row for every query token."""
+        owner = self.token_to_batch_idx
+        if owner is None or len(self.page_table_1) == len(self.seqlens_expanded):
+            return self.page_table_1
+        return self.page_table_1[owner.long()]
+
+    def flattened_table(self) -> torch.Tensor:
+        """int32 [keys]: all requests' slots, end to end; page_table_1 has a row per request."""
+        lens = self.cache_seqlens_int32[:, None]
+        return self.page_table_1[torch.arange(self.page_table_1.shape[1], device=lens.device) < lens]
+
 
 def expanded(kv_lens: list[int], q_lens: list[int], device: torch.device) -> torch.Tensor:
     """int32 [tokens]: kv − q + 1 … kv for each request."""

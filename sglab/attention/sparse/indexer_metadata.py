@@ -68,9 +68,6 @@ class IndexerMetadata:
 
     def slots(self, positions: torch.Tensor) -> torch.Tensor:
         """int32 [tokens, topk]: page_table_1's entries at these positions; −1 stays −1."""
-        table = self.metadata.page_table_1
-        if len(table) != len(positions):
-            owner = self.metadata.token_to_batch_idx
-            table = table if owner is None else table[owner.long()]
+        table = self.metadata.token_tables()
         taken = table.gather(1, positions.clamp(0, table.shape[1] - 1).to(torch.int64))
         return torch.where(positions >= 0, taken, -1).to(torch.int32)

@@ -83,6 +83,8 @@ class ForwardBatch:
     req_to_token; the other lengths and positions are the decoder's. Filled by the scheduler, as the one below."""
     encoder_out_cache_loc: torch.Tensor | None = None
     """int64 [encoder tokens], slots of the encoders that this pass runs; None: of none."""
+    llada_image_conditioning_text_lens_cpu: list[int] | None = None
+    """LLaDA-Image's conditioning pass: text tokens of each request, before its query tokens; None: another pass."""
     spec_info: Any = None
     """Speculative decoding: draft tokens and their mask; filled by the draft worker."""
 

@@ -10,6 +10,7 @@ from sglab.engine.cache.kv_pool import KVCache, MHATokenToKVPool, MLATokenToKVPo
 from sglab.engine.cache.paged_allocator import PagedTokenToKVPoolAllocator
 from sglab.engine.cache.radix_cache import RadixCache
 from sglab.engine.cache.radix_node import MatchResult, RadixKey, TreeNode
+from sglab.engine.cache.record_pool import MLARecordTokenToKVPool, NSARecordTokenToKVPool
 from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
 from sglab.engine.cache.state_pool import LinearStatePool, StateConfig
 
@@ -20,8 +21,10 @@ __all__ = [
     "KVCache",
     "LinearStatePool",
     "MHATokenToKVPool",
+    "MLARecordTokenToKVPool",
     "MLATokenToKVPool",
     "MatchResult",
+    "NSARecordTokenToKVPool",
     "NSATokenToKVPool",
     "PagedTokenToKVPoolAllocator",
     "RadixCache",

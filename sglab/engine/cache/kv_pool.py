@@ -8,6 +8,7 @@ Source: SGLang 0.5.9 `mem_cache/memory_pool.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -32,6 +33,8 @@ class KVCache(ABC):
     """
 
     name = "KV pool"
+    records: ClassVar[bool] = False
+    """Whether tokens are stored as FlashMLA's records, which only kernels for them read."""
 
     def __init__(
         self,
@@ -217,7 +220,10 @@ class MLATokenToKVPool(KVCache):
         self.kv_lora_rank = kv_lora_rank
         self.qk_rope_head_dim = qk_rope_head_dim
         self.kv_cache_dim = kv_lora_rank + qk_rope_head_dim
-        self.kv_buffer = self._zeros(1, self.kv_cache_dim)
+        self.kv_buffer = self._new_rows()
+
+    def _new_rows(self) -> list[torch.Tensor]:
+        return self._zeros(1, self.kv_cache_dim)
 
     def get_key_buffer(self, layer_id: int) -> torch.Tensor:
         return self._typed(self._buffer(self.kv_buffer, layer_id))
@@ -261,7 +267,7 @@ class MLATokenToKVPool(KVCache):
 class NSATokenToKVPool(MLATokenToKVPool):
     """Beside the latent rows one key per token for DeepSeek-V3.2's indexer: [size + page_size, index_head_dim].
 
-    In the pool's dtype; SGLang stores them in FP8 with a scale per token.
+    In the pool's dtype, beside FP8 rows in bfloat16; SGLang stores them in FP8 with a scale per token.
     """
 
     name = "NSATokenToKVPool"
@@ -279,14 +285,16 @@ class NSATokenToKVPool(MLATokenToKVPool):
         start_layer: int = 0,
     ) -> None:
         super().__init__(size, page_size, dtype, kv_lora_rank, qk_rope_head_dim, layer_num, device, start_layer)
-        self.index_k_buffer = [buffer[:, 0] for buffer in self._zeros(1, index_head_dim)]
+        kept = torch.bfloat16 if dtype in _FP8 else dtype
+        shape = (size + page_size, index_head_dim)
+        self.index_k_buffer = [torch.zeros(shape, dtype=kept, device=self.device) for _ in range(layer_num)]
 
     def get_index_k_buffer(self, layer_id: int) -> torch.Tensor:
-        return self._typed(self._buffer(self.index_k_buffer, layer_id))
+        return self._buffer(self.index_k_buffer, layer_id)
 
     def set_index_k_buffer(self, layer: RadixAttention, loc: torch.Tensor, index_k: torch.Tensor) -> None:
         """Store the keys [n, index_head_dim] of `loc`'s tokens."""
         self._check_loc(loc)
         buffer = self._buffer(self.index_k_buffer, layer.layer_id)
         self._check_rows("index_k", index_k, loc, (buffer.shape[1],))
-        buffer[loc] = self._stored(index_k)
+        buffer[loc] = index_k.to(buffer.dtype)

@@ -8,6 +8,7 @@ from sglab.kernels.formats.fp8 import (
     scaled_fp8_quant,
 )
 from sglab.kernels.formats.int8 import per_token_group_quant_int8, per_token_quant_int8
+from sglab.kernels.formats.marlin import marlin_permute_scales, marlin_unpack
 from sglab.kernels.formats.microscaling import dequantize_mxfp4, dequantize_mxfp8, quantize_mxfp4, quantize_mxfp8
 from sglab.kernels.formats.nvfp4 import dequantize_nvfp4, quantize_nvfp4
 from sglab.layers.quantization.awq import dequantize_awq
@@ -18,8 +19,6 @@ from sglab.layers.quantization.marlin import (
     awq_marlin_repack,
     awq_to_marlin_zero_points,
     gptq_marlin_repack,
-    marlin_permute_scales,
-    marlin_unpack,
 )
 from sglab.layers.quantization.scheme import Scheme
 from sglab.layers.quantization.weight import QuantizedMatrix, QuantizedWeight

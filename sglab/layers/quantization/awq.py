@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sglab.layers.quantization.packing import unpack
+from sglab.kernels.formats.packing import unpack
 from sglab.layers.quantization.scheme import Axis, Scheme, Stored, Tensors
 
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)

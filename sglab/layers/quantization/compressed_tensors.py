@@ -13,12 +13,12 @@ import torch
 
 from sglab.engine.errors import BadArgumentError
 from sglab.kernels.formats.microscaling import MX_BLOCK
+from sglab.kernels.formats.packing import unpack
 from sglab.layers.quantization.fp8 import Fp8
 from sglab.layers.quantization.int8 import Int8
 from sglab.layers.quantization.microscaling import Mxfp4, Mxfp8
 from sglab.layers.quantization.names import Rule, matches
 from sglab.layers.quantization.nvfp4 import Nvfp4
-from sglab.layers.quantization.packing import unpack
 from sglab.layers.quantization.scheme import Axis, Scheme, Stored, Tensors
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import torch
 
+from sglab.kernels.formats.packing import unpack
 from sglab.layers.loading import WeightError
-from sglab.layers.quantization.packing import unpack
 from sglab.layers.quantization.scheme import Axis, Scheme, Stored, Tensors
 
 

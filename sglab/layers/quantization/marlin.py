@@ -1,49 +1,30 @@
-"""The Marlin layout: tiles of 16 input features by 64 output features, in the order in which a warp's threads want
-them for `mma.m16n8k16`, so that every thread loads its part of four tiles as one 16-byte word.
-
-Thread t of a warp holds, of a 16 × 16 tile, rows 2 (t mod 4) + {0, 1, 8, 9} of columns t div 4 and t div 4 + 8.
-Scales are permuted to match. Source: IST-DASLab/marlin; SGLang 0.5.23 `layers/quantization/marlin_utils.py`.
-"""
+"""Checkpoints in the Marlin layout (`kernels/formats/marlin.py`), and what brings others into it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 import torch
 
 from sglab.engine.errors import BadArgumentError
+from sglab.kernels import gptq_marlin_gemm
+from sglab.kernels.formats.marlin import (
+    COLUMNS,
+    TILE,
+    WITHIN,
+    marlin_permute_scales,
+    marlin_unpack,
+    scale_permutation,
+    weight_permutation,
+)
+from sglab.kernels.formats.packing import pack, unpack
+from sglab.kernels.marlin.contract import LEAST_GROUP
 from sglab.layers.quantization.awq import AWQ_ORDER
-from sglab.layers.quantization.packing import pack, unpack
 from sglab.layers.quantization.scheme import Axis, Scheme, Stored, Tensors
-
-TILE, COLUMNS = 16, 64
-_WITHIN = {4: (0, 2, 4, 6, 1, 3, 5, 7), 8: (0, 2, 1, 3)}
-"""bits -> order of a word's values: the kernel unpacks two at a time, half a word apart."""
-
-
-@cache
-def weight_permutation(bits: int) -> torch.Tensor:
-    """int64 [1024]: which element of a 16 × 64 tile (its four 16 × 16 tiles one after another) comes at each place."""
-    places = []
-    for thread in range(32):
-        rows = [2 * (thread % 4) + extra for extra in (0, 1, 8, 9)]
-        own = [TILE * row + thread // 4 + 8 * half for half in (0, 1) for row in rows]
-        places += [256 * tile + place for tile in range(4) for place in own]
-    order = list(_WITHIN[bits])
-    return torch.tensor(places).view(-1, len(order))[:, order].flatten()
-
-
-@cache
-def scale_permutation(grouped: bool) -> torch.Tensor:
-    """int64 [64] for scales per group, [32] for scales per channel."""
-    if grouped:
-        return torch.arange(64).view(8, 8).T.flatten()
-    return torch.tensor([2 * i + j for i in range(4) for j in (0, 1, 8, 9, 16, 17, 24, 25)])
 
 
 def _check(size_k: int, size_n: int, bits: int) -> None:
-    if bits not in _WITHIN:
+    if bits not in WITHIN:
         raise BadArgumentError("bits", "4 or 8", bits, "Marlin has no other widths.")
     for name, size, tile in (("size_k", size_k, TILE), ("size_n", size_n, COLUMNS)):
         if size % tile:
@@ -63,14 +44,6 @@ def marlin_pack(q: torch.Tensor, bits: int = 4) -> torch.Tensor:
     return pack(permuted.flatten(1), bits, 1)
 
 
-def marlin_unpack(words: torch.Tensor, bits: int = 4) -> torch.Tensor:
-    """The inverse of `marlin_pack`: int32 [in, out]."""
-    size_k, size_n = len(words) * TILE, words.shape[1] * 2 // bits
-    inverse = weight_permutation(bits).argsort().to(words.device)
-    tiles = unpack(words, bits, 1).unflatten(1, (-1, 1024))[..., inverse]
-    return tiles.reshape(size_k // TILE, size_n // TILE, TILE, TILE).transpose(1, 2).reshape(size_k, size_n)
-
-
 def gptq_marlin_repack(qweight: torch.Tensor, perm: torch.Tensor | None = None, bits: int = 4) -> torch.Tensor:
     """GPTQ's int32 [in · bits / 32, out] in Marlin's layout.
 
@@ -86,17 +59,10 @@ def awq_marlin_repack(qweight: torch.Tensor) -> torch.Tensor:
     return marlin_pack(unpack(qweight, 4, 1, AWQ_ORDER))
 
 
-def marlin_permute_scales(scales: torch.Tensor, inverse: bool = False) -> torch.Tensor:
-    """Scales [groups, out] as Marlin reads them; one group alone has another order. `inverse` takes it back."""
-    order = scale_permutation(len(scales) > 1).to(scales.device)
-    order = order.argsort() if inverse else order
-    return scales.unflatten(1, (-1, len(order)))[..., order].flatten(1)
-
-
 def marlin_zero_points(zeros: torch.Tensor, bits: int = 4) -> torch.Tensor:
     """Zero points [groups, out], integers -> int32 [groups, out · bits / 32]: as grouped scales, then as weights."""
     permuted = zeros.unflatten(1, (-1, 64))[..., scale_permutation(True).to(zeros.device)].flatten(1)
-    return pack(permuted, bits, 1, _WITHIN[bits])
+    return pack(permuted, bits, 1, WITHIN[bits])
 
 
 def awq_to_marlin_zero_points(qzeros: torch.Tensor) -> torch.Tensor:
@@ -122,3 +88,14 @@ class Marlin(Scheme):
         scales = marlin_permute_scales(tensors["s"], inverse=True)
         size = self.group_size if self.group_size > 0 else shape[1]
         return ((marlin_unpack(tensors["B"]) - 8) * scales.repeat_interleave(size, 0)[: shape[1]]).T
+
+    def linear(self, x: torch.Tensor, tensors: Tensors, shape: tuple[int, int]) -> torch.Tensor:
+        whole = self.group_size < 0 or (self.group_size % LEAST_GROUP == 0 and shape[1] % self.group_size == 0)
+        if x.device.type != "cuda" or not whole:
+            return super().linear(x, tensors, shape)
+        return self.product(x, tensors)
+
+    def product(self, x: torch.Tensor, tensors: Tensors, implementation: str = "auto") -> torch.Tensor:
+        """[…, in] -> […, out] from the stored words themselves."""
+        rows, scales = x.flatten(0, -2).contiguous(), tensors["s"].to(x.dtype)
+        return gptq_marlin_gemm(rows, tensors["B"], scales, implementation=implementation).unflatten(0, x.shape[:-1])

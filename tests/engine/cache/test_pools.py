@@ -3,7 +3,16 @@
 import pytest
 import torch
 
-from sglab.engine import BadArgumentError, MHATokenToKVPool, MLATokenToKVPool, RadixAttention, Req, ReqToTokenPool
+from sglab.engine import (
+    BadArgumentError,
+    MHATokenToKVPool,
+    MLARecordTokenToKVPool,
+    MLATokenToKVPool,
+    NSARecordTokenToKVPool,
+    RadixAttention,
+    Req,
+    ReqToTokenPool,
+)
 
 MLA = RadixAttention(tp_q_head_num=16, tp_k_head_num=1, head_dim=576, scaling=192**-0.5, v_head_dim=512)
 
@@ -123,3 +132,36 @@ def test_a_page_size_must_divide_the_pool_and_a_layer_must_exist() -> None:
         MLATokenToKVPool(200, 128, torch.float16, 512, 64, layer_num=1)
     with pytest.raises(BadArgumentError, match=r"layer_id: expected 3\.\.4, got 2"):
         MLATokenToKVPool(128, 128, torch.float16, 512, 64, layer_num=2, start_layer=3).get_key_buffer(2)
+
+
+def test_a_pool_of_records_stores_656_bytes_and_gives_rows_back() -> None:
+    pool = NSARecordTokenToKVPool(128, 64, torch.float8_e4m3fn, 512, 64, layer_num=2, index_head_dim=128)
+    loc = torch.tensor([64, 130])
+    latent, rope = torch.randn(2, 1, 512).bfloat16(), torch.randn(2, 1, 64).bfloat16()
+    pool.set_mla_kv_buffer(MLA, loc, latent, rope)
+    assert pool.get_kv_size_bytes() == 2 * 192 * 656
+    again, same = pool.get_mla_kv_buffer(MLA, loc, torch.float32)
+    bound = latent.float().unflatten(-1, (4, 128)).abs().amax(-1, keepdim=True) * 2**-4
+    assert ((again - latent.float()).unflatten(-1, (4, 128)).abs() <= bound + 2**-7).all()
+    assert torch.equal(same, rope.float())
+    whole = pool.get_key_buffer(0)
+    assert whole.shape == (192, 1, 576) and torch.equal(whole[loc][..., 512:], rope.float())
+    assert (whole[loc][..., :512] - again).abs().max() <= again.abs().max() * 2**-8
+    pool.move_kv_cache(torch.tensor([65]), torch.tensor([130]))
+    assert torch.equal(pool.get_records(0)[65], pool.get_records(0)[130]) and not pool.get_records(1).any()
+    keys = torch.randn(2, 128).bfloat16()
+    pool.set_index_k_buffer(MLA, loc, keys)
+    assert torch.equal(pool.get_index_k_buffer(0)[loc], keys)
+    rows = torch.cat((latent, rope), -1)
+    other = MLARecordTokenToKVPool(128, 64, torch.float8_e4m3fn, 512, 64, layer_num=1)
+    other.set_kv_buffer(MLA, loc, rows, rows)
+    assert torch.equal(other.get_records(0)[loc], pool.get_records(0)[loc])
+    with pytest.raises(BadArgumentError, match=r"cache_k: expected shape \(2, 1, 576\)"):
+        other.set_kv_buffer(MLA, loc, latent, latent)
+
+
+def test_records_have_one_shape() -> None:
+    with pytest.raises(BadArgumentError, match=r"kv_lora_rank, qk_rope_head_dim: expected \(512, 64\) of a record"):
+        MLARecordTokenToKVPool(128, 64, torch.float8_e4m3fn, 256, 64, layer_num=1)
+    with pytest.raises(BadArgumentError, match=r"dtype: expected float8_e4m3fn for records, got torch\.bfloat16"):
+        MLARecordTokenToKVPool(128, 64, torch.bfloat16, 512, 64, layer_num=1)
