@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import torch
 from serving_peers import ContinuousBatching, NanoVllm, OneByOne, Peer, Rate
@@ -141,41 +142,72 @@ class StepCost(NamedTuple):
 
     host: float
     """What the host takes to plan it, to launch it on an idle device and to process its result."""
+    planning: float
+    """Of `host`, the scheduler's part: planning and processing."""
     wall: float
     """From one step to the next, one after another, as an engine runs them."""
-    kernels: float
-    """That the device's kernels run."""
+    waiting: float
+    """Of `wall`, that the host waits for the result of the step before."""
 
 
 def step_cost(engine: Engine, requests: int) -> StepCost:
-    """A decode step of so many requests of 16 tokens; nothing of it waits for the device."""
+    """A decode step of so many requests of 16 tokens. No profiler has run in this process: once one has, CUPTI stays
+    loaded and every launch takes longer."""
     for i in range(requests):
         engine.submit([i % 7 + 1] + [2] * 15, {"temperature": 0, "max_new_tokens": 200, "ignore_eos": True})
     while engine.scheduler.waiting_queue or engine.history.steps[-1].mode != "DECODE":
         engine.step()
-    wall = []
-    for _ in range(40):
-        begin = time.perf_counter()
-        engine.step()
-        wall.append(time.perf_counter() - begin)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        for _ in range(8):
+    wall, waits = [], []
+    with mock.patch.object(torch.cuda.Event, "synchronize", timing(torch.cuda.Event.synchronize, waits)):
+        for _ in range(40):
+            begin = time.perf_counter()
             engine.step()
-        torch.cuda.synchronize()
-    kernels = sum(event.self_device_time_total for event in profile.key_averages()) / 8 * 1e-6
+            wall.append(time.perf_counter() - begin)
     while engine._pending:
         engine._process(*engine._pending.pop(0))
-    host = []
+    host, planning = [], []
     while (planned := timed(engine.scheduler.get_next_batch_to_run))[0] is not None:
         scheduled, first = planned
         waiting, second = timed(lambda scheduled=scheduled: engine.worker.forward(engine.worker.inputs(scheduled)))
         torch.cuda.synchronize()
-        _, third = timed(
-            lambda scheduled=scheduled, waiting=waiting: engine.scheduler.process_batch_result(scheduled, waiting())
+        result, third = timed(waiting)
+        _, fourth = timed(
+            lambda scheduled=scheduled, result=result: engine.scheduler.process_batch_result(scheduled, result)
         )
-        host.append(first + second + third)
+        host.append(first + second + third + fourth)
+        planning.append(first + fourth)
     engine.flush_cache()
-    return StepCost(statistics.median(host), statistics.median(wall), kernels)
+    return StepCost(*(statistics.median(times) for times in (host, planning, wall, waits)))
+
+
+def kernels_of(engine: Engine, requests: int) -> tuple[float, float]:
+    """Seconds that a decode step's kernels run, and how many there are."""
+    for i in range(requests):
+        engine.submit([i % 7 + 1] + [2] * 15, {"temperature": 0, "max_new_tokens": 40, "ignore_eos": True})
+    while engine.scheduler.waiting_queue or engine.history.steps[-1].mode != "DECODE":
+        engine.step()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(8):
+            engine.step()
+        torch.cuda.synchronize()
+    engine.run()
+    engine.flush_cache()
+    events = [event for event in profile.key_averages() if event.self_device_time_total]
+    seconds = sum(event.self_device_time_total for event in events) / 8 * 1e-6
+    return seconds, sum(event.count for event in events) / 8
+
+
+def timing(run: Callable[..., Any], times: list[float]) -> Callable[..., Any]:
+    """`run`, whose seconds are noted."""
+
+    def timed_run(*args: Any) -> Any:
+        begin = time.perf_counter()
+        result = run(*args)
+        times.append(time.perf_counter() - begin)
+        return result
+
+    return timed_run
 
 
 def timed(run: Callable[[], Any]) -> tuple[Any, float]:
@@ -187,14 +219,20 @@ def timed(run: Callable[[], Any]) -> tuple[Any, float]:
 def print_step_costs(model: CausalLM, engine: Engine) -> None:
     """With and without graphs."""
     plain = Engine(model, cuda_graph=False, max_total_tokens=16_384)
-    for requests in (1, 32):
-        for label, one in (("with graphs", engine), ("without graphs", plain)):
-            cost = step_cost(one, requests)
-            print(
-                f"  a decode step of {requests:2} requests {label:14}: host {cost.host * 1e6:5.0f} µs, wall "
-                f"{cost.wall * 1e6:5.0f} µs, kernels {cost.kernels * 1e6:5.0f} µs "
-                f"({model.config.num_hidden_layers} layers)"
-            )
+    cases = [
+        (requests, label, one)
+        for requests in (1, 32)
+        for label, one in (("with graphs", engine), ("without graphs", plain))
+    ]
+    costs = [step_cost(one, requests) for requests, _, one in cases]
+    for (requests, label, one), cost in zip(cases, costs, strict=True):
+        kernels, count = kernels_of(one, requests)
+        print(
+            f"  a decode step of {requests:2} requests {label:14}: host {cost.host * 1e6:5.0f} µs, wall "
+            f"{cost.wall * 1e6:5.0f} µs, kernels {kernels * 1e6:5.0f} µs ({model.config.num_hidden_layers} layers); "
+            f"of host {cost.planning * 1e6:.0f} planning, of wall {cost.waiting * 1e6:.0f} waiting for the device; "
+            f"{count:.0f} kernels and copies"
+        )
     plain.close()
 
 
@@ -237,11 +275,12 @@ def main() -> None:
         mine = {(label, t): ours_rate(engine, *given, t) for label, *given in lines for t in (0, 1)}
         for label, *_ in lines:
             print(f"  {label:14} {mine[label, 0]} greedy, {mine[label, 1]} at temperature 1")
-        if on_gpu:
-            print_step_costs(ours, engine)
-        for requests in (1, 32):
-            print(f"  planning a decode step of {requests:3} requests: {planning_cost(engine, requests) * 1e6:.0f} µs")
+        plans = [(requests, planning_cost(engine, requests)) for requests in (1, 32)]
         share = roofline_share(engine, min(count, 64))
+        if on_gpu:  # last of ours, for it runs a profiler
+            print_step_costs(ours, engine)
+        for requests, seconds in plans:
+            print(f"  planning a decode step of {requests:3} requests: {seconds * 1e6:.0f} µs")
         if share is not None:
             print(f"  a decode step reaches {share:.0%} of the memory's published bandwidth")
         theirs = None if options.skip_transformers else theirs

@@ -22,6 +22,11 @@ from sglab.attention.torch_backend import MODES, PerRequestBackend
 from sglab.engine import RadixAttention
 
 Index = torch.Tensor
+WIDE = 128
+"""Head dims beyond which float32 takes SMALL_TILES."""
+SMALL_TILES = {"BLOCK_M": 32, "BLOCK_N": 32, "num_stages": 1}
+"""For torch's compiled kernel. Its default for float32, tiles of 64 by 64 in three stages, needs more shared memory at
+192 dims than an SM has; torch 2.13 chooses otherwise there."""
 ScoreMod = Callable[[torch.Tensor, Index, Index, Index, Index], torch.Tensor]
 
 
@@ -65,7 +70,8 @@ class TorchFlexAttnBackend(PerRequestBackend):
         grouped = layer.tp_q_head_num != layer.tp_k_head_num
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
-            out = run(q, k, v, _score_mod(first, layer), mask, layer.scaling, grouped)
+            options = SMALL_TILES if compiled and q.dtype == torch.float32 and q.shape[-1] > WIDE else None
+            out = run(q, k, v, _score_mod(first, layer), mask, layer.scaling, grouped, kernel_options=options)
         assert isinstance(out, torch.Tensor)
         return out
 

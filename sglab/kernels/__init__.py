@@ -49,6 +49,7 @@ from sglab.kernels.marlin import gptq_marlin_gemm
 from sglab.kernels.merge import merge_state, merge_state_in_place, merge_state_v2, merge_states
 from sglab.kernels.moe_align import moe_align_block_size
 from sglab.kernels.paged_decode import batch_decode_with_paged_kv_cache
+from sglab.kernels.qk_norm_rope import qk_norm_rope_store
 from sglab.kernels.registry import Choice, Implementation, Operator, last_choice, record_choices
 from sglab.kernels.rotary import apply_rope_with_cos_sin_cache_inplace
 from sglab.kernels.sparse_mla import flash_mla_sparse_fwd
@@ -120,6 +121,7 @@ __all__ = [
     "merge_states",
     "moe_align_block_size",
     "multi_item_positions",
+    "qk_norm_rope_store",
     "quantize_k_cache",
     "record_choices",
     "rmsnorm",

@@ -33,6 +33,26 @@ def described(*tensors: torch.Tensor | None) -> Hashable:
     )
 
 
+class Known:
+    """Calls whose arguments a check has found right, by `described` and whatever else it looks at.
+
+    For checks that read no contents: a decode's layers and the next steps make the same calls again, and to recognise
+    one takes a fifth of checking it.
+    """
+
+    def __init__(self) -> None:
+        self._keys: set[Hashable] = set()
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._keys
+
+    def add(self, key: Hashable) -> None:
+        """Remember a call that was found right."""
+        if len(self._keys) >= MOST:
+            self._keys.clear()
+        self._keys.add(key)
+
+
 def kept(device: Device, key: Hashable, make: Callable[[], Sequence[Launch]], keep: Any) -> tuple[Launch, ...]:
     """The launches made for this key before, or those that `make` makes, if it does not raise.
 

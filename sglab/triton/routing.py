@@ -10,6 +10,8 @@ from sglab.gpu.errors import LaunchError
 from sglab.gpu.launch_record import ROUTES, Route
 
 ENVIRONMENT = "SGLAB_TRITON"
+ON_GPU = "the tensors are on a GPU"
+"""Why a launch takes the route cuda."""
 
 
 def tensors(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -76,7 +78,7 @@ def choose(
     wanted, source = wish(kernel, argument)
     if device == "cuda":
         if wanted in {None, "cuda"}:
-            return "cuda", "the tensors are on a GPU"
+            return "cuda", ON_GPU
         raise LaunchError(f"{kernel}: {source} requests {wanted}, but the tensors are on a GPU; pass CPU tensors")
     if wanted == "cuda":
         raise LaunchError(f"{kernel}: {source} requests cuda, but the tensors are on the CPU; move them with .cuda()")

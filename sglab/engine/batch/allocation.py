@@ -79,6 +79,8 @@ def check_rows(req_to_token_pool: ReqToTokenPool, reqs: list[Req], seq_lens: lis
             "request rows",
             "Free a request or make the pool larger (max_running_requests).",
         )
+    if max(seq_lens, default=0) <= req_to_token_pool.max_context_len:
+        return
     for req, seq_len in zip(reqs, seq_lens, strict=True):
         if seq_len > req_to_token_pool.max_context_len:
             raise BadArgumentError(
@@ -131,8 +133,9 @@ def alloc_for_decode(batch: Allocating) -> torch.Tensor:
     """One slot per request for its next token, written to req_to_token. Returns out_cache_loc int64 [B]."""
     tree, pool = batch.tree_cache, batch.req_to_token_pool
     seqs = batch.seq_lens_cpu.tolist()
-    check_rows(pool, batch.reqs, [seq + 1 for seq in seqs])
-    pages = get_num_new_pages(seqs, [seq + 1 for seq in seqs], tree.page_size)
+    longer = [seq + 1 for seq in seqs]
+    check_rows(pool, batch.reqs, longer)
+    pages = get_num_new_pages(seqs, longer, tree.page_size)
     make_room(tree, pages * tree.page_size, _page_each(tree, len(seqs)) or len(seqs))
     allocator = tree.token_to_kv_pool_allocator
     out: torch.Tensor | None

@@ -61,7 +61,7 @@ class BaseTokenToKVPoolAllocator(ABC):
 
     def available_size(self) -> int:
         """Free slots, whole pages only."""
-        return (len(self.free_pages) + len(self.release_pages)) * self.page_size
+        return (self.free_pages.shape[0] + self.release_pages.shape[0]) * self.page_size
 
     def get_kvcache(self) -> KVCache | None:
         return self._kvcache
@@ -90,9 +90,9 @@ class BaseTokenToKVPoolAllocator(ABC):
 
     def _take_pages(self, count: int, estimate: int | None = None) -> torch.Tensor | None:
         """The first `count` free pages; freed ones are sorted in if fewer than `estimate` (or `count`) are at hand."""
-        if self.need_sort and (count if estimate is None else estimate) > len(self.free_pages):
+        if self.need_sort and (count if estimate is None else estimate) > self.free_pages.shape[0]:
             self.merge_and_sort_free()
-        if count > len(self.free_pages):
+        if count > self.free_pages.shape[0]:
             return None
         pages, self.free_pages = self.free_pages[:count], self.free_pages[count:]
         return pages

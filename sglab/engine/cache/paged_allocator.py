@@ -32,6 +32,8 @@ def extend_parts(prefix_len: int, seq_len: int, page_size: int) -> ExtendParts:
 
 def get_num_new_pages(prefix_lens: list[int], seq_lens: list[int], page_size: int) -> int:
     """Pages that growing from `prefix_lens` to `seq_lens` takes."""
+    if page_size == 1:
+        return sum(seq_lens) - sum(prefix_lens)
     return sum(
         ceil_div(seq, page_size) - ceil_div(prefix, page_size)
         for prefix, seq in zip(prefix_lens, seq_lens, strict=True)

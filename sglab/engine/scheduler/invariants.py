@@ -20,10 +20,10 @@ class LeakError(RuntimeError):
 def pool_use(tree_cache: RadixCache, running: Sequence[Req]) -> PoolUse:
     """Who has the slots. `running`: every request that holds a row."""
     allocator, page = tree_cache.token_to_kv_pool_allocator, tree_cache.page_size
-    private = sum(
-        ceil_div(max(req.kv_committed_len, req.kv_allocated_len), page) * page - req.cache_protected_len
-        for req in running
-    )
+    private = 0
+    for req in running:  # every step asks this of every request
+        held = req.kv_allocated_len if req.kv_allocated_len > req.kv_committed_len else req.kv_committed_len
+        private += (held if page == 1 else ceil_div(held, page) * page) - req.cache_protected_len
     return PoolUse(
         size=allocator.size,
         free=allocator.available_size(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sglab.engine.batch.allocation import release_drafts, release_kv_cache
 from sglab.engine.batch.req import Decode, Req
@@ -16,8 +16,7 @@ from sglab.engine.scheduler.invariants import pool_use
 from sglab.engine.scheduler.new_token_ratio import NewTokenRatioTracker
 
 
-@dataclass(frozen=True)
-class ScheduledReq:
+class ScheduledReq(NamedTuple):
     """A request in a pass on its way."""
 
     req: Req
@@ -94,17 +93,21 @@ def schedule(scheduler: Planner, batch: ScheduleBatch, plan: Planned) -> Schedul
     verify = batch.forward_mode.is_target_verify()
     extend = batch.forward_mode.is_extend() and not verify
     entries, shares = [], []
+    new_of_each = batch.out_cache_loc.shape[0] // max(len(batch.reqs), 1)
     mixed_from = batch.mixed_from if batch.mixed_from is not None else len(batch.reqs)
     for i, req in enumerate(batch.reqs):
         decodes = not extend or i >= mixed_from
         samples = req is not scheduler.chunked_req
         entries.append(ScheduledReq(req, samples, decodes, req.retraction_count))
-        phase = "verify" if verify else "decode" if decodes else "prefill" if samples else "chunk"
-        start = batch.prefix_lens[i] if extend else req.kv_committed_len - (not verify)
-        new_tokens = batch.extend_lens[i] if extend else len(batch.out_cache_loc) // len(batch.reqs)
-        shares.append(BatchEntry(req.rid, phase, start, new_tokens, 0 if decodes else req.cached_tokens))
+        if not extend:
+            start = req.kv_committed_len - (not verify)
+            shares.append(BatchEntry(req.rid, "verify" if verify else "decode", start, new_of_each))
+            continue
+        phase = "decode" if decodes else "prefill" if samples else "chunk"
+        cached = 0 if decodes else req.cached_tokens
+        shares.append(BatchEntry(req.rid, phase, batch.prefix_lens[i], batch.extend_lens[i], cached))
     holders = scheduler.holders()
-    named = {req.rid for req in batch.reqs}
+    held, named = set(holders), set(batch.reqs)
     record = StepRecord(
         step=len(scheduler.history),
         mode=batch.forward_mode.name,
@@ -112,8 +115,8 @@ def schedule(scheduler: Planner, batch: ScheduleBatch, plan: Planned) -> Schedul
         decisions=plan.decisions,
         policy=plan.policy,
         waiting=[req.rid for req in scheduler.waiting_queue],
-        running=[req.rid for req in holders if req.rid not in named],
-        pool=pool_use(scheduler.tree_cache, [*holders, *(req for req in batch.reqs if req not in set(holders))]),
+        running=[req.rid for req in holders if req not in named],
+        pool=pool_use(scheduler.tree_cache, [*holders, *(req for req in batch.reqs if req not in held)]),
         new_token_ratio=scheduler.new_token_ratio_tracker.current,
         retracted=plan.retracted,
         evicted_tokens=plan.evicted,
@@ -157,5 +160,5 @@ def apply_result(scheduled: ScheduledPass, result: PassResult, tree_cache: Radix
             release_kv_cache(req, tree_cache)
         elif not entry.decodes:
             tree_cache.cache_unfinished_req(req)
-        else:
+        elif req.kv_allocated_len:
             release_drafts(req, tree_cache)

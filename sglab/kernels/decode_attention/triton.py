@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import triton
-
 from sglab.kernels import devices
 from sglab.kernels.decode_attention.contract import DecodeArguments
 from sglab.kernels.decode_attention.stage1_grouped import decode_grouped_stage1_kernel
@@ -14,6 +12,7 @@ from sglab.kernels.decode_attention.stage2 import decode_stage2_kernel
 from sglab.kernels.decode_attention.tiles import grouped_tile
 from sglab.kernels.fp8 import number_and_tensor
 from sglab.kernels.scoring_triton import dim_blocks
+from sglab.planning.arith import ceil_div, next_power_of_two
 from sglab.planning.num_kv_splits import MIN_BLOCK_KV
 from sglab.triton import LaunchRecord
 
@@ -41,13 +40,13 @@ def _stage1_tensors(arguments: DecodeArguments) -> tuple[Any, ...]:
 def _stage1_mha(arguments: DecodeArguments) -> LaunchRecord:
     batch, heads, qk_dim = arguments.q.shape
     v_dim = arguments.v_buffer.shape[-1]
-    widest = triton.next_power_of_2(max(qk_dim, v_dim))
+    widest = next_power_of_two(max(qk_dim, v_dim))
     return decode_stage1_kernel[(batch, heads, arguments.max_kv_splits)](
         *_stage1_tensors(arguments),
         QK_DIM=qk_dim,
-        QK_BLOCK=triton.next_power_of_2(qk_dim),
+        QK_BLOCK=next_power_of_two(qk_dim),
         V_DIM=v_dim,
-        V_BLOCK=triton.next_power_of_2(v_dim),
+        V_BLOCK=next_power_of_two(v_dim),
         BLOCK_N=max(1, min(64, 8192 // widest)),
         **_scoring(arguments),
         num_warps=4,
@@ -59,14 +58,14 @@ def _stage1_grouped(arguments: DecodeArguments) -> LaunchRecord:
     kv_heads, v_dim, group = arguments.k_buffer.shape[1], arguments.v_buffer.shape[-1], arguments.group
     block, rest = dim_blocks(qk_dim)
     tile = grouped_tile(group, qk_dim, arguments.q.element_size(), devices.capability(arguments.device)[0])
-    return decode_grouped_stage1_kernel[(batch, kv_heads * triton.cdiv(group, tile.heads), arguments.max_kv_splits)](
+    return decode_grouped_stage1_kernel[(batch, kv_heads * ceil_div(group, tile.heads), arguments.max_kv_splits)](
         *_stage1_tensors(arguments),
         GROUP=group,
         QK_DIM=qk_dim,
         QK_BLOCK=block,
         QK_REST=rest,
         V_DIM=v_dim,
-        V_BLOCK=max(16, triton.next_power_of_2(v_dim)),
+        V_BLOCK=max(16, next_power_of_two(v_dim)),
         V_IS_K=arguments.v_is_k and v_dim == block,
         BLOCK_H=tile.heads,
         BLOCK_N=tile.keys,
@@ -87,7 +86,7 @@ def _stage2(arguments: DecodeArguments) -> LaunchRecord:
         *(o.stride(0), o.stride(1), heads),
         GROUP=arguments.group,
         V_DIM=v_dim,
-        V_BLOCK=triton.next_power_of_2(v_dim),
+        V_BLOCK=next_power_of_two(v_dim),
         MIN_BLOCK_KV=MIN_BLOCK_KV,
         num_warps=1 if v_dim <= 128 else 4,
     )

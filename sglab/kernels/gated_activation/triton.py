@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import torch
-import triton
 import triton.language as tl
 
 from sglab.kernels.gated_activation.contract import GatedArguments
 from sglab.kernels.gated_activation.formulas import KINDS
+from sglab.planning.arith import ceil_div
 from sglab.triton import LaunchRecord, triton_kernel
 
 _BLOCK = 1024
@@ -40,7 +40,7 @@ def launch(x: torch.Tensor, out: torch.Tensor, kind: str) -> tuple[LaunchRecord,
     rows, size = out.shape
     if not rows:
         return ()
-    grid = (rows, triton.cdiv(size, _BLOCK))
+    grid = (rows, ceil_div(size, _BLOCK))
     return (gated_activation_kernel[grid](x, out, size, x.stride(0), KIND=KINDS.index(kind), BLOCK=_BLOCK),)
 
 

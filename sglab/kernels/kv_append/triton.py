@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import torch
-import triton
 import triton.language as tl
 
 from sglab.kernels.fp8 import largest
 from sglab.kernels.kv_append.contract import AppendArguments
+from sglab.planning.arith import ceil_div, next_power_of_two
 from sglab.triton import LaunchRecord, triton_kernel
 
 _HEADS = 8
@@ -151,7 +151,7 @@ def run(a: AppendArguments) -> tuple[LaunchRecord, ...]:
     scales = [x.contiguous() if isinstance(x, torch.Tensor) else None for x in (a.k_scale, a.v_scale)]
     numbers = [1.0 if isinstance(x, torch.Tensor) else float(x) for x in (a.k_scale, a.v_scale)]
     half = 0 if rotary is None else rotary.dim // 2
-    record = kv_append_kernel[(q_tokens + len(a.k), triton.cdiv(max(q_heads, kv_heads), _HEADS))](
+    record = kv_append_kernel[(q_tokens + len(a.k), ceil_div(max(q_heads, kv_heads), _HEADS))](
         *(q, None if queries is None else queries.positions, out, a.k, a.v, a.k_out, a.positions, a.slots),
         *((None, None) if rotary is None else (rotary.cos, rotary.sin)),
         *(a.k_cache, a.v_cache, *scales, *numbers),
@@ -164,11 +164,11 @@ def run(a: AppendArguments) -> tuple[LaunchRecord, ...]:
         ROTARY=rotary is not None,
         INTERLEAVED=rotary is not None and rotary.interleaved,
         HALF=half,
-        HALF_BLOCK=triton.next_power_of_2(max(half, 1)),
+        HALF_BLOCK=next_power_of_two(max(half, 1)),
         K_DIM=k_dim,
-        K_BLOCK=triton.next_power_of_2(k_dim),
+        K_BLOCK=next_power_of_two(k_dim),
         V_DIM=v_dim,
-        V_BLOCK=triton.next_power_of_2(v_dim),
+        V_BLOCK=next_power_of_two(v_dim),
         K_LARGEST=largest(a.k_cache.dtype),
         V_LARGEST=largest(a.v_cache.dtype),
         HEADS=_HEADS,

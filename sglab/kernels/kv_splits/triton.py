@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import triton
 import triton.language as tl
 
 from sglab.kernels.kv_splits.contract import SplitsArguments
+from sglab.planning.arith import next_power_of_two
 from sglab.planning.num_kv_splits import head_blocks
 from sglab.triton import LaunchRecord, triton_kernel
 
@@ -51,7 +51,7 @@ def run(arguments: SplitsArguments) -> tuple[LaunchRecord, ...]:
         head_blocks(arguments.num_head, arguments.num_kv_head),
         arguments.max_kv_splits,
         arguments.device_core_count,
-        MAX_NUM_SEQ=max(256, triton.next_power_of_2(batch)),
+        MAX_NUM_SEQ=max(256, next_power_of_two(batch)),
         num_warps=4,
     )
     return (record,)

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import triton
 import triton.language as tl
 
 from sglab.kernels.layernorm.contract import NormArguments
+from sglab.planning.arith import next_power_of_two
 from sglab.triton import LaunchRecord, triton_kernel
 
 
@@ -42,7 +42,7 @@ def run(a: NormArguments) -> tuple[LaunchRecord, ...]:
     rows, size = a.x.shape
     if not rows:
         return ()
-    block = triton.next_power_of_2(size)
+    block = next_power_of_two(size)
     strides = (a.x.stride(0), 0 if a.residual is None else a.residual.stride(0), a.out.stride(0))
     record = rmsnorm_kernel[(rows,)](
         *(a.x, a.residual, a.weight, a.out, *strides, size, a.eps, a.offset),

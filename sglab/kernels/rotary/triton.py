@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import triton
 import triton.language as tl
 
 from sglab.kernels.rotary.contract import RopeArguments
+from sglab.planning.arith import ceil_div, next_power_of_two
 from sglab.triton import LaunchRecord, triton_kernel
 
 _HEADS = 8
@@ -59,7 +59,7 @@ def run(a: RopeArguments) -> tuple[LaunchRecord, ...]:
     k_heads, half = a.key.shape[1], a.rotary_dim // 2
     if not tokens:
         return ()
-    record = apply_rope_kernel[(tokens, triton.cdiv(q_heads + k_heads, _HEADS))](
+    record = apply_rope_kernel[(tokens, ceil_div(q_heads + k_heads, _HEADS))](
         a.positions,
         a.query,
         a.key,
@@ -74,7 +74,7 @@ def run(a: RopeArguments) -> tuple[LaunchRecord, ...]:
         half,
         NEOX=a.is_neox,
         HEADS=_HEADS,
-        BLOCK=triton.next_power_of_2(half),
+        BLOCK=next_power_of_two(half),
         num_warps=4,
     )
     return (record,)

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import torch
-import triton
 import triton.language as tl
 
 from sglab.kernels.store_cache.contract import StoreArguments
+from sglab.planning.arith import next_power_of_two
 from sglab.triton import LaunchRecord, triton_kernel
 
 _BYTES = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -63,8 +63,8 @@ def run(arguments: StoreArguments) -> tuple[LaunchRecord, ...]:
         arguments.skip,
         width=width,
         v_width=v_width,
-        BLOCK=triton.next_power_of_2(width),
-        V_BLOCK=triton.next_power_of_2(v_width),
+        BLOCK=next_power_of_two(width),
+        V_BLOCK=next_power_of_two(v_width),
         num_warps=arguments.warps,
     )
     return (record,)
