@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import PurePath
 
@@ -22,10 +23,20 @@ def places_of(chain: Sequence[Line]) -> list[str]:
     if not chain:
         return []
     at = _own(chain)
-    own = f"{chain[at][0]}:{chain[at][1]}"
+    own = f"{shown_path(chain[at][0])}:{chain[at][1]}"
     if at > 0:
         return [own, f"in {_short(chain[0][0])}:{chain[0][1]}"]
-    return [own] + [f"called from {file}:{line}" for file, line in chain[1:][-1:]]
+    return [own] + [f"called from {shown_path(file)}:{line}" for file, line in chain[1:][-1:]]
+
+
+def shown_path(path: str) -> str:
+    """A file's path; of a notebook's cell, whose file is a number that means nothing to its author, "In[3]"."""
+    if "ipykernel" not in path or "IPython" not in sys.modules:
+        return path
+    from IPython.core.getipython import get_ipython
+
+    named = getattr(getattr(get_ipython(), "compile", None), "format_code_name", lambda name: None)(path)
+    return path if named is None else str(named[1])
 
 
 def own_place(chain: Sequence[Line]) -> Line | None:

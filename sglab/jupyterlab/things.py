@@ -28,12 +28,14 @@ OF_A_RECORDING = ("WarpRoles", "Barriers", "TensorMemory", "Roofline")
 OF_A_LAYOUT = ("Layout",)
 OF_POINTS = ("Roofline",)
 OF_A_RUN = {
+    "Recording": ("sglab.engine.recording.recording", ("Scheduler", "RadixTree")),
+    "GraphLog": ("sglab.serving.graph_log", ("Graph",)),
     "SpeculationRun": ("sglab.workbench.recorders.speculation", ("DraftTree",)),
     "RoutingRun": ("sglab.workbench.recorders.experts", ("Experts",)),
     "AttentionRun": ("sglab.workbench.recorders.attention", ("SparseAttention",)),
     "RanksRun": ("sglab.workbench.recorders.ranks", ("Ranks",)),
 }
-"""What a recorder of the engine gives -> its module, and what opens on it."""
+"""What a recorder of the engine gives -> its module, and what opens on it. `described()` of each says what it is."""
 MOST_OF_A_CAPTURE = 12
 """Launches that are listed of one capture; a pass of a model makes hundreds."""
 
@@ -90,17 +92,22 @@ def list_things(names: Mapping[str, Any], widgets: Iterable[Any], numbers: Numbe
     """
     listed: dict[int, Thing] = {}
     launches: set[int] = set()
+    schedulers: set[int] = set()
     for name, thing in _candidates(names, widgets):
         number = numbers.of(thing)
         if number not in listed:
             if not name and isinstance(thing, Session) and id(thing.launch) in launches:
                 continue  # what a widget made of a launch that is listed
+            if not name and id(getattr(thing, "scheduler", None)) in schedulers:
+                continue  # and of an engine
             made = described(thing, number)
             if made is None:
                 continue
             listed[number] = made
             if isinstance(thing, CapturedLaunch):
                 launches.add(id(thing.launch))
+            if made.kind == "engine":
+                schedulers.add(id(thing.scheduler))
         if name and name not in listed[number].names:
             listed[number].names.append(name)
     return list(listed.values())
