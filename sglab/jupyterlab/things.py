@@ -50,6 +50,7 @@ class Thing:
         names: expressions that give it in the notebook, such as "session" or "launches[1]".
         title, detail: which kernel or batch it is, and its sizes.
         widgets: classes of `sglab.widgets` that open on it.
+        whole: the kernel's name as its module has it, where the title has a shorter one.
     """
 
     number: int
@@ -58,6 +59,7 @@ class Thing:
     detail: str
     widgets: tuple[str, ...]
     names: list[str] = field(default_factory=list)
+    whole: str = ""
 
     def row(self) -> dict[str, Any]:
         """As the page gets it."""
@@ -168,16 +170,18 @@ def described(thing: Any, number: int) -> Thing | None:
             return None
         main = thing.main
         count = f"{len(thing)} launches, most of it " if len(thing) > 1 else ""
-        return Thing(number, "launch", f"{count}{readable(main.name)}", _sizes(main.geometry), OF_A_LAUNCH)
+        title = f"{count}{readable(main.name)}"
+        return Thing(number, "launch", title, _sizes(main.geometry), OF_A_LAUNCH, whole=main.name)
     kind = _kind(thing)
     if kind == "launch":
-        return Thing(number, kind, readable(thing.name), _sizes(thing.geometry), OF_A_LAUNCH)
+        return Thing(number, kind, readable(thing.name), _sizes(thing.geometry), OF_A_LAUNCH, whole=thing.name)
     if kind == "session":
         launch = thing.launch
-        return Thing(number, kind, readable(launch.kernel.name), _sizes(launch.geometry), OF_A_LAUNCH)
+        name = launch.kernel.name
+        return Thing(number, kind, readable(name), _sizes(launch.geometry), OF_A_LAUNCH, whole=name)
     if kind == "recording":
         detail = f"{_sizes(thing.geometry)}, {len(thing):,} warp-instructions"
-        return Thing(number, kind, readable(thing.kernel), detail, OF_A_RECORDING)
+        return Thing(number, kind, readable(thing.kernel), detail, OF_A_RECORDING, whole=thing.kernel)
     if kind == "batch":
         return _batch(thing, number)
     if kind == "run":

@@ -9,6 +9,7 @@ from pathlib import Path
 from IPython.core.interactiveshell import InteractiveShell
 
 from sglab.compilers.source import SourceFinder, short_name
+from sglab.gpu.places import places_of
 
 
 def test_sources_are_found_and_their_absence_is_explained(tmp_path: Path) -> None:
@@ -49,6 +50,8 @@ def test_a_cells_file_is_called_by_the_cells_number() -> None:
     try:
         shell.compile._filename_map["/tmp/ipykernel_7/123.py"] = 3
         assert short_name("/tmp/ipykernel_7/123.py") == "In[3]"
+        chain = [("/tmp/ipykernel_7/123.py", 8), ("/tmp/ipykernel_7/123.py", 20)]
+        assert places_of(chain) == ["In[3]:8", "called from In[3]:20"]
     finally:
         InteractiveShell.clear_instance()
     assert short_name("/tmp/ipykernel_7/123.py") == "123.py"
