@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 import sys
 from collections.abc import Sequence
@@ -35,8 +36,12 @@ def shown_path(path: str) -> str:
         return path
     from IPython.core.getipython import get_ipython
 
-    named = getattr(getattr(get_ipython(), "compile", None), "format_code_name", lambda name: None)(path)
-    return path if named is None else str(named[1])
+    number_of = getattr(getattr(get_ipython(), "compile", None), "format_code_name", lambda name: None)
+    # PTX in a compiler's cache names the folder of an earlier kernel's process; the file is named for the cell's text
+    name = PurePath(path).name
+    same = [known for known in [*linecache.cache] if "/ipykernel_" in known and PurePath(known).name == name]
+    found = next((named for each in (path, *same) if (named := number_of(each)) is not None), None)
+    return path if found is None else str(found[1])
 
 
 def own_place(chain: Sequence[Line]) -> Line | None:
