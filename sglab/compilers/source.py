@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from IPython.core.getipython import get_ipython
-
 import sglab
 from sglab.compilers.nvcc import find_nvcc
 from sglab.gpu.errors import GpuError
+from sglab.gpu.places import shown_path
 
 PACKAGE = Path(sglab.__file__).parent
 SHIPPED = (PACKAGE.parent / "csrc" / "kernels", PACKAGE / "csrc" / "kernels")
@@ -38,15 +37,7 @@ class SourceText:
 
 def short_name(path: str) -> str:
     """A file's name; of a notebook's cell, whose file is a number that means nothing to the user, "In[3]"."""
-    if "ipykernel" in path and (cell := _cell_name(path)):
-        return cell
-    return path.rsplit("/", 1)[-1]
-
-
-def _cell_name(path: str) -> str | None:
-    compiler = getattr(get_ipython(), "compile", None)
-    named = getattr(compiler, "format_code_name", lambda name: None)(path)
-    return None if named is None else str(named[1])
+    return shown_path(path).rsplit("/", 1)[-1]
 
 
 class SourceFinder:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sglab.gpu import core
 from sglab.gpu.errors import SessionError
-from sglab.gpu.places import own_place, places_of
+from sglab.gpu.places import own_place, places_of, shown_path
 from sglab.gpu.triton_lines import with_callers
 
 _BEFORE_PLACE = re.compile(r"PTX lines? (?:\d+ to )?(\d+)(?:, | \()")  # as the compiled core writes it
@@ -130,7 +130,8 @@ class Code(Sequence[Instruction]):
         return (chain[0][0], chain[0][1]) if chain else None
 
     def with_own_lines(self, message: str) -> str:
-        """A failure's message, in which places in inlined functions begin with the author's line."""
+        """A failure's message, in which places in inlined functions begin with the author's line, and cells of a
+        notebook have their numbers."""
         chains = {row[0]: [(file, line) for file, line, *_ in row[3]] for row in self.rows if len(row[3]) > 1}
         parts, done = [], 0
         for found in _BEFORE_PLACE.finditer(message):
@@ -139,7 +140,10 @@ class Code(Sequence[Instruction]):
             if innermost and message.startswith(innermost, found.end()):
                 parts += [message[done : found.end()], ", ".join(places_of(chain))]
                 done = found.end() + len(innermost)
-        return "".join(parts) + message[done:]
+        text = "".join(parts) + message[done:]
+        for file in {row[3][0][0] for row in self.rows if row[3]}:
+            text = text.replace(f"{file}:", f"{shown_path(file)}:")
+        return text
 
     @cached_property
     def line_numbers(self) -> list[int]:

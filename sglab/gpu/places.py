@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import PurePath
 
@@ -22,10 +24,24 @@ def places_of(chain: Sequence[Line]) -> list[str]:
     if not chain:
         return []
     at = _own(chain)
-    own = f"{chain[at][0]}:{chain[at][1]}"
+    own = f"{shown_path(chain[at][0])}:{chain[at][1]}"
     if at > 0:
         return [own, f"in {_short(chain[0][0])}:{chain[0][1]}"]
-    return [own] + [f"called from {file}:{line}" for file, line in chain[1:][-1:]]
+    return [own] + [f"called from {shown_path(file)}:{line}" for file, line in chain[1:][-1:]]
+
+
+def shown_path(path: str) -> str:
+    """A file's path; of a notebook's cell, whose file is a number that means nothing to its author, "In[3]"."""
+    if "ipykernel" not in path or "IPython" not in sys.modules:
+        return path
+    from IPython.core.getipython import get_ipython
+
+    number_of = getattr(getattr(get_ipython(), "compile", None), "format_code_name", lambda name: None)
+    # PTX in a compiler's cache names the folder of an earlier kernel's process; the file is named for the cell's text
+    name = PurePath(path).name
+    same = [known for known in [*linecache.cache] if "/ipykernel_" in known and PurePath(known).name == name]
+    found = next((named for each in (path, *same) if (named := number_of(each)) is not None), None)
+    return path if found is None else str(found[1])
 
 
 def own_place(chain: Sequence[Line]) -> Line | None:

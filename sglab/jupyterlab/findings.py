@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from sglab.compilers.source import short_name
 from sglab.emulator.moves import Mover
 from sglab.emulator.session import Session
 from sglab.gpu import KernelError
@@ -49,6 +48,6 @@ def _words(finding: Finding) -> str:
     if (at := finding.at) is None:
         return f"{kind}: {finding.message}"
     own = at.instruction.own_source if at.instruction else None
-    where = f"{Path(own[0]).name}:{own[1]}" if own else f"PTX line {at.ptx_line}"
+    where = f"{short_name(own[0])}:{own[1]}" if own else f"PTX line {at.ptx_line}"
     role = f" ({at.role})" if at.role else ""
     return f"{kind}, CTA {at.cta} warp {at.warp}{role}, {where}: {finding.message}"

@@ -28,12 +28,14 @@ OF_A_RECORDING = ("WarpRoles", "Barriers", "TensorMemory", "Roofline")
 OF_A_LAYOUT = ("Layout",)
 OF_POINTS = ("Roofline",)
 OF_A_RUN = {
+    "Recording": ("sglab.engine.recording.recording", ("Scheduler", "RadixTree")),
+    "GraphLog": ("sglab.serving.graph_log", ("Graph",)),
     "SpeculationRun": ("sglab.workbench.recorders.speculation", ("DraftTree",)),
     "RoutingRun": ("sglab.workbench.recorders.experts", ("Experts",)),
     "AttentionRun": ("sglab.workbench.recorders.attention", ("SparseAttention",)),
     "RanksRun": ("sglab.workbench.recorders.ranks", ("Ranks",)),
 }
-"""What a recorder of the engine gives -> its module, and what opens on it."""
+"""What a recorder of the engine gives -> its module, and what opens on it. `described()` of each says what it is."""
 MOST_OF_A_CAPTURE = 12
 """Launches that are listed of one capture; a pass of a model makes hundreds."""
 
@@ -48,6 +50,7 @@ class Thing:
         names: expressions that give it in the notebook, such as "session" or "launches[1]".
         title, detail: which kernel or batch it is, and its sizes.
         widgets: classes of `sglab.widgets` that open on it.
+        whole: the kernel's name as its module has it, where the title has a shorter one.
     """
 
     number: int
@@ -56,6 +59,7 @@ class Thing:
     detail: str
     widgets: tuple[str, ...]
     names: list[str] = field(default_factory=list)
+    whole: str = ""
 
     def row(self) -> dict[str, Any]:
         """As the page gets it."""
@@ -90,17 +94,22 @@ def list_things(names: Mapping[str, Any], widgets: Iterable[Any], numbers: Numbe
     """
     listed: dict[int, Thing] = {}
     launches: set[int] = set()
+    schedulers: set[int] = set()
     for name, thing in _candidates(names, widgets):
         number = numbers.of(thing)
         if number not in listed:
             if not name and isinstance(thing, Session) and id(thing.launch) in launches:
                 continue  # what a widget made of a launch that is listed
+            if not name and id(getattr(thing, "scheduler", None)) in schedulers:
+                continue  # and of an engine
             made = described(thing, number)
             if made is None:
                 continue
             listed[number] = made
             if isinstance(thing, CapturedLaunch):
                 launches.add(id(thing.launch))
+            if made.kind == "engine":
+                schedulers.add(id(thing.scheduler))
         if name and name not in listed[number].names:
             listed[number].names.append(name)
     return list(listed.values())
@@ -161,16 +170,18 @@ def described(thing: Any, number: int) -> Thing | None:
             return None
         main = thing.main
         count = f"{len(thing)} launches, most of it " if len(thing) > 1 else ""
-        return Thing(number, "launch", f"{count}{readable(main.name)}", _sizes(main.geometry), OF_A_LAUNCH)
+        title = f"{count}{readable(main.name)}"
+        return Thing(number, "launch", title, _sizes(main.geometry), OF_A_LAUNCH, whole=main.name)
     kind = _kind(thing)
     if kind == "launch":
-        return Thing(number, kind, readable(thing.name), _sizes(thing.geometry), OF_A_LAUNCH)
+        return Thing(number, kind, readable(thing.name), _sizes(thing.geometry), OF_A_LAUNCH, whole=thing.name)
     if kind == "session":
         launch = thing.launch
-        return Thing(number, kind, readable(launch.kernel.name), _sizes(launch.geometry), OF_A_LAUNCH)
+        name = launch.kernel.name
+        return Thing(number, kind, readable(name), _sizes(launch.geometry), OF_A_LAUNCH, whole=name)
     if kind == "recording":
         detail = f"{_sizes(thing.geometry)}, {len(thing):,} warp-instructions"
-        return Thing(number, kind, readable(thing.kernel), detail, OF_A_RECORDING)
+        return Thing(number, kind, readable(thing.kernel), detail, OF_A_RECORDING, whole=thing.kernel)
     if kind == "batch":
         return _batch(thing, number)
     if kind == "run":

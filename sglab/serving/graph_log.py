@@ -80,6 +80,11 @@ class GraphLog:
         """Stop recording; what was recorded stays."""
         self._wrapped.undo()
 
+    def described(self) -> tuple[str, str]:
+        """What it is and how much, for a list."""
+        sizes = ", ".join(map(str, self.runner.capture_bs))
+        return "Replays of captured graphs", f"{len(self.replays):,} replays, captured for {sizes} requests"
+
     def follow(self, follower: Any, changed: Callable[[Any], None]) -> None:
         """Call `changed(follower)` after every replay's inputs were filled, as long as the follower lives."""
         self._listeners[follower] = changed

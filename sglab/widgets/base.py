@@ -58,7 +58,9 @@ class Widget(anywidget.AnyWidget):
     revision = traitlets.Int(0).tag(sync=True)
     selected = traitlets.Dict().tag(sync=True)
     launch_name = traitlets.Unicode(help="whose moments it shows: `following.launch_name`").tag(sync=True)
-    header = traitlets.Dict(help="title, subject, badge: {text, title}").tag(sync=True)
+    header = traitlets.Dict(help="title, subject, badge: {text, title}; whole: the kernel's name, unshortened").tag(
+        sync=True
+    )
     picture_place = traitlets.Unicode(help="class of the output that takes a picture; empty: none").tag(sync=True)
     outdated = traitlets.Unicode(help="what was changed after the run that is shown; empty: nothing").tag(sync=True)
 

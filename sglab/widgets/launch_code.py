@@ -9,6 +9,7 @@ import numpy as np
 
 from sglab.events.cluster.columns import Array
 from sglab.gpu.code import Code
+from sglab.gpu.places import shown_path
 
 
 def code_table(code: Code, used: Array) -> Array:
@@ -32,4 +33,5 @@ def code_table(code: Code, used: Array) -> Array:
         for name, value in zip(columns, row, strict=True):
             columns[name].append(value)
     table = {**columns, **{name: list(values) for name, values in numbers.items()}}
+    table["files"] = [shown_path(file) for file in table["files"]]
     return np.frombuffer(json.dumps(table, separators=(",", ":")).encode(), np.uint8)

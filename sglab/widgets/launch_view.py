@@ -137,6 +137,7 @@ class LaunchWidget(Widget):
         return {
             "title": self.title,
             "subject": subject,
+            "whole": self.recording.kernel,
             "badge": {"text": "emulated · issue order", "title": ISSUE_ORDER},
         }
 

@@ -15,8 +15,23 @@ function load(code) {
   return modules.get(code);
 }
 
+// anywidget 0.11 drops every message to a widget whose start took its page longer than two seconds, for ever: its handler
+// awaits a promise that is then rejected. Nothing here starts before it renders, so the handler below it will do.
+function hear(model) {
+  let own;
+  const find = function () {
+    own = this?.model; // anywidget calls with its view as `this`
+  };
+  model.on("change:sglab_heard", find);
+  model.set("sglab_heard", (model.get("sglab_heard") ?? 0) + 1);
+  model.off("change:sglab_heard", find);
+  const handle = own && Object.getPrototypeOf(own.constructor.prototype)?._handle_comm_msg;
+  if (handle && own.comm?.on_msg) own.comm.on_msg(handle.bind(own));
+}
+
 export default {
   async render(context) {
+    hear(context.model);
     const { default: widget } = await load(context.model.get("module"));
     return widget.render(context);
   },

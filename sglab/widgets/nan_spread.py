@@ -211,5 +211,6 @@ def _header(session: Session, trace: NanTrace) -> dict[str, Any]:
     return {
         "title": "NaN",
         "subject": subject,
+        "whole": kernel,
         "badge": {"text": f"emulated {getattr(device, 'arch', '')}".strip(), "title": METHOD},
     }

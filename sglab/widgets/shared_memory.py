@@ -230,5 +230,6 @@ class SharedMemory(MemoryWidget):
     def _header(self) -> dict[str, Any]:
         nbytes = self._window() - 1024
         size = f"{nbytes:,} bytes" + (f", {nbytes / 1024:.1f} KiB" if nbytes >= 1024 else "")
-        subject = f"{readable(self.session.launch.kernel.name)} · CTA {self._cta} · {size}"
-        return {"title": "Shared memory", "subject": subject, "badge": self.badge()}
+        kernel = self.session.launch.kernel.name
+        subject = f"{readable(kernel)} · CTA {self._cta} · {size}"
+        return {"title": "Shared memory", "subject": subject, "whole": kernel, "badge": self.badge()}

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import traitlets
 
+from sglab.events.cluster.columns import readable
 from sglab.events.log import MMA_KINDS, EventLog
 from sglab.events.tensor_memory import TensorMatrix, cta_group, uses_tensor_memory
 from sglab.events.tensor_memory.cells import COLUMNS, LANES
@@ -159,8 +160,9 @@ class TensorMemory(MemoryWidget):
 
     def _header(self) -> dict[str, Any]:
         who = f"CTA {self._ctas[0]}" if len(self._ctas) == 1 else f"CTAs {self._ctas[0]} and {self._ctas[1]}, a pair"
-        subject = f"{self.recording.kernel} · {who} · 128 lanes × 512 columns of 32 bits each"
-        return {"title": "Tensor memory", "subject": subject, "badge": self.badge()}
+        kernel = self.recording.kernel
+        subject = f"{readable(kernel)} · {who} · 128 lanes × 512 columns of 32 bits each"
+        return {"title": "Tensor memory", "subject": subject, "whole": kernel, "badge": self.badge()}
 
 
 def _allocations(owner: npt.NDArray[np.int64]) -> list[dict[str, int]]:

@@ -87,9 +87,17 @@ def test_the_first_steps_are_told_one_by_one_skipped_and_told_again(
     expect(tour).to_contain_text("1 of 5 Press →")
     widget.press("ArrowRight")
     expect(tour).to_contain_text("2 of 5")
-    for step in (3, 4, 5):
-        tour.get_by_role("button", name="Do it").click()
-        expect(tour).to_contain_text(f"{step} of 5")
+    do_it = tour.get_by_role("button", name="Do it")
+    do_it.click()
+    expect(tour).to_contain_text("3 of 5 Press Space")
+    do_it.click()  # plays
+    expect(widget.get_by_role("button", name="Pause")).to_be_visible()
+    expect(tour).to_contain_text("3 of 5")
+    do_it.click()  # and stops
+    expect(widget.get_by_role("button", name="Play")).to_be_visible()
+    expect(tour).to_contain_text("4 of 5")
+    do_it.click()
+    expect(tour).to_contain_text("5 of 5")
     tour.get_by_role("button", name="Skip").click()
     expect(tour).to_be_hidden()
     page.reload()
@@ -99,3 +107,27 @@ def test_the_first_steps_are_told_one_by_one_skipped_and_told_again(
     page.get_by_role("dialog").get_by_role("button", name="first steps").click()
     expect(tour).to_contain_text("1 of 5")
     context.close()
+
+
+@pytest.mark.parametrize(("name", "step"), [("SharedMemory", 3), ("TensorMemory", 2)])
+def test_the_first_steps_press_in_pictures_and_begin_at_the_beginning(
+    page: Page, saved: Callable[[str], Path], name: str, step: int
+) -> None:
+    """A widget of a launch that has ended stands at the end, where a step would show nothing."""
+    page.goto(saved(name).as_uri())
+    settled(page)
+    widget, tour = page.locator(".sg-widget"), page.locator(".sg-tour")
+    widget.press("End")
+    settled(page)
+    widget.press("?")
+    page.get_by_role("dialog").get_by_role("button", name="first steps").click()
+    expect(tour).to_contain_text("1 of 5 Press Home, then →")
+    do_it = tour.get_by_role("button", name="Do it")
+    do_it.click()
+    expect(widget.locator(".sg-counter")).to_contain_text("step 1 of")
+    for at in range(2, step + 1):
+        expect(tour).to_contain_text(f"{at} of 5")
+        expect(widget.locator(".sg-details")).to_contain_text("Press a c")
+        do_it.click()
+        settled(page)
+    expect(widget.locator(".sg-details")).not_to_contain_text("Press a c")

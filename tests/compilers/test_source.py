@@ -6,9 +6,11 @@ import linecache
 import os
 from pathlib import Path
 
+import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from sglab.compilers.source import SourceFinder, short_name
+from sglab.gpu.places import places_of
 
 
 def test_sources_are_found_and_their_absence_is_explained(tmp_path: Path) -> None:
@@ -44,11 +46,15 @@ def test_ptx_from_elsewhere_opens_no_files_of_this_machine(tmp_path: Path) -> No
     assert SourceFinder(trusted=True).find(str(private)).text == "secret"
 
 
-def test_a_cells_file_is_called_by_the_cells_number() -> None:
+def test_a_cells_file_is_called_by_the_cells_number(monkeypatch: pytest.MonkeyPatch) -> None:
     shell = InteractiveShell.instance()
     try:
         shell.compile._filename_map["/tmp/ipykernel_7/123.py"] = 3
         assert short_name("/tmp/ipykernel_7/123.py") == "In[3]"
+        monkeypatch.setitem(linecache.cache, "/tmp/ipykernel_7/123.py", (1, None, ["x"], "/tmp/ipykernel_7/123.py"))
+        assert short_name("/tmp/ipykernel_6/123.py") == "In[3]"  # an earlier kernel compiled it
+        chain = [("/tmp/ipykernel_7/123.py", 8), ("/tmp/ipykernel_7/123.py", 20)]
+        assert places_of(chain) == ["In[3]:8", "called from In[3]:20"]
     finally:
         InteractiveShell.clear_instance()
     assert short_name("/tmp/ipykernel_7/123.py") == "123.py"

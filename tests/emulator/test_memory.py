@@ -228,6 +228,18 @@ def test_faults_name_their_cause(body: str, kind: str, message: str) -> None:
     assert caught.value.ptx_line > 0
 
 
+def test_a_kernel_without_shared_memory_is_said_to_have_none() -> None:
+    ptx = """
+.entry k(.param .u64 out) {
+  .reg .b32 %r<2>;
+  mov.u32 %r0, 16;
+  ld.shared.u32 %r1, [%r0];
+  ret;
+}"""
+    with pytest.raises(_core.LaunchError, match=r"access to 4 bytes at shared address 0x10; the CTA has no shared"):
+        launch(ptx, [aligned(np.zeros(1, np.uint32))])
+
+
 def test_printf_prints_in_lane_order() -> None:
     ptx = """
 .extern .func (.param .b32 status) vprintf(.param .b64 format, .param .b64 arguments);

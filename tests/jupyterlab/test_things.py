@@ -14,6 +14,7 @@ import sglab
 from sglab import gpu, layouts, roofline
 from sglab.jupyterlab.opening import open_widget
 from sglab.jupyterlab.things import MOST_OF_A_CAPTURE, Numbers, Thing, list_things
+from sglab.serving import GraphLog
 from sglab.widgets import DraftTree, KernelDebugger
 from sglab.workbench import RanksRun, record_experts, record_speculation
 from tests.support.launches.shared_sum import SHARED_SUM
@@ -62,6 +63,24 @@ def test_what_recorders_of_the_engine_give_opens_their_widgets() -> None:
     assert rows[0].title == "NGRAM speculation" and "drafts kept" in rows[0].detail
     (row,) = listed({}, (DraftTree(drafts),))
     assert (row.kind, row.names) == ("run", [])
+
+
+def test_an_engines_recordings_open_their_widgets() -> None:
+    engine = sglab.Engine("tiny", max_total_tokens=256, page_size=16, cuda_graph=True, cuda_graph_bs=(1, 2))
+    with engine, engine.record() as steps:
+        replays = GraphLog(engine)
+        engine.generate("aaaa", {"temperature": 0, "max_new_tokens": 4})
+        replays.stop()
+    rows = listed({"steps": steps, "replays": replays})
+    assert [(row.kind, row.names, row.title, row.widgets) for row in rows] == [
+        ("run", ["steps"], "Steps of a scheduler", ("Scheduler", "RadixTree")),
+        ("run", ["replays"], "Replays of captured graphs", ("Graph",)),
+    ]
+    assert rows[0].detail.endswith("1 requests, stopped") and rows[1].detail.startswith("3 replays")
+    assert type(open_widget(replays, "Graph", ())).__name__ == "Graph"
+    shown = open_widget(engine, "Scheduler", ())
+    assert [row.kind for row in listed({}, (shown,))] == ["run"]
+    assert [row.kind for row in listed({"engine": engine}, (shown,))] == ["engine"]  # its own recording is not another
 
 
 def test_layouts_fragments_and_points_open_their_widgets() -> None:

@@ -40,10 +40,16 @@ std::uint8_t* shared_place(const Warp& w, const Inst* i, int lane, std::uint64_t
   Cluster& cluster = *w.cluster;
   if (rank >= cluster.ctas.size() || offset < w.program->first_shared() || offset > cluster.shared_bytes ||
       bytes > cluster.shared_bytes - offset) {
-    raise_fault(w, i, lane, "out_of_bounds",
-                "access to " + std::to_string(bytes) + " bytes at shared address " + hex(address) +
-                    "; the CTA's shared memory spans " + hex(w.cta->window + w.program->first_shared()) +
-                    " to " + hex(w.cta->window + cluster.shared_bytes));
+    const std::uint64_t first = w.program->first_shared();
+    const std::string spans =
+        first < cluster.shared_bytes
+            ? "the CTA's shared memory spans " + hex(w.cta->window + first) + " to " +
+                  hex(w.cta->window + cluster.shared_bytes)
+            : "the CTA has no shared memory: the kernel declares none, and the launch asks for no dynamic "
+              "shared memory";
+    raise_fault(
+        w, i, lane, "out_of_bounds",
+        "access to " + std::to_string(bytes) + " bytes at shared address " + hex(address) + "; " + spans);
   }
   return cluster.ctas[rank].shared + offset;
 }

@@ -105,6 +105,11 @@ class Recording:
             self.tree.stop()
             self.recording = False
 
+    def described(self) -> tuple[str, str]:
+        """What it is and how much, for a list."""
+        state = "" if self.recording else ", stopped"
+        return "Steps of a scheduler", f"{len(self.steps):,} steps, {len(self.reqs):,} requests{state}"
+
     def __enter__(self) -> Recording:
         return self
 

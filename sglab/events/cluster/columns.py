@@ -204,10 +204,24 @@ _CUTE_DSL = "kernel_cutlass_"
 """Before a kernel's name in CuTe DSL; the types of its arguments follow."""
 
 
+def _of_cute_dsl(name: str) -> str:
+    """The function; of a method its class and its name, as far as it is known where that ends: module and class follow
+    without a sign."""
+    before, of_object, _ = name.partition("_object_at_")
+    if not of_object:
+        return re.split(r"_tensor|__\d+$", name)[0]
+    found = re.search(r"[A-Z][A-Za-z0-9]*$", before)
+    stem = before[: found.start()] if found else before
+    method, own, _ = stem.partition("___main__")
+    if not own:
+        method = f"{(re.match(r'_*[^_]*', stem) or [stem])[0]}…"
+    return f"{found[0]}.{method}" if found else method
+
+
 def readable(kernel: str) -> str:
     """A kernel's name for people: of a mangled C++ name, what it is called and which kernel it launches."""
     if kernel.startswith(_CUTE_DSL):
-        return re.split(r"_tensor|__\d+$", kernel.removeprefix(_CUTE_DSL))[0]
+        return _of_cute_dsl(kernel.removeprefix(_CUTE_DSL))
     if not kernel.startswith("_Z"):
         return kernel
     names: list[str] = []

@@ -241,6 +241,7 @@ class KernelDebugger(Widget):
         return {
             "title": "Kernel debugger",
             "subject": f"{readable(kernel.name)}, {', '.join(sizes)}",
+            "whole": kernel.name,
             "badge": {
                 "text": f"emulated {self.session.device.arch}",
                 "title": (

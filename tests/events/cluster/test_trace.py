@@ -90,6 +90,12 @@ def test_a_copy_names_its_map_its_place_and_its_bytes(sm100: ClusterTrace) -> No
     [
         ("mla_decode_sm100_f16", "mla_decode_sm100_f16"),
         ("_Z10vector_addPfS_i", "vector_add"),
+        ("kernel_cutlass_vadd_tensorptrf32generico1_tensorptrf32generico1_0", "vadd"),
+        (
+            "kernel_cutlass_decode_flashinfercute_dslattentiongqa_decodeGroupedQueryAttentionDecode_object_at__256_4_1_T",
+            "GroupedQueryAttentionDecode.decode…",
+        ),
+        ("kernel_cutlass_split_kv___main__Decode_object_at__256_4_1", "Decode.split_kv"),
         ("_ZN2at6native29vectorized_elementwise_kernelILi4EfEEvv", "at::native::vectorized_elementwise_kernel"),
         (
             "_ZN7cutlass13device_kernelINS_4fmha6kernel36Sm100FmhaMlaKernelTmaWarpspecializedIN4cute5tupleEEEEEvv",

@@ -126,7 +126,8 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
     setHeader(header) {
       title.textContent = header.title;
       subject.textContent = header.subject;
-      subject.title = header.subject;
+      const { subject: short, whole = "" } = header;
+      subject.title = short.includes(whole) ? short : `${short}\n${whole}`;
       badge.textContent = header.badge.text;
       badge.title = header.badge.title;
     },
@@ -180,7 +181,14 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
     },
     { keys: ["?"], label: "show these keys", run: () => openHelp() },
   ];
-  const tour = makeTour(root, options.tour?.name ?? "", options.tour?.steps ?? [], bindings, disposer);
+  const tour = makeTour(
+    root,
+    options.tour?.name ?? "",
+    options.tour?.steps ?? [],
+    bindings,
+    disposer,
+    options.transport,
+  );
   notice.before(tour.element);
   const openHelp = () => showHelp(root, bindings(), options.tour ? [firstSteps()] : []);
   const firstSteps = () => textButton("first steps", "Five presses that show what this is for", tour.start);

@@ -3,6 +3,7 @@
 import { h } from "./dom";
 import type { Disposer } from "./emitter";
 import { type KeyBinding, keyName, pressed } from "./keys";
+import type { Transport } from "./transport";
 
 /** One press: a key of the widget, or something in it that is pressed with the pointer. */
 export interface TourStep {
@@ -12,6 +13,8 @@ export interface TourStep {
   key?: string;
   /** A selector within the widget. */
   press?: string;
+  /** How often; absent, once. */
+  presses?: number;
 }
 
 export interface Tour {
@@ -43,6 +46,7 @@ export function makeTour(
   steps: readonly TourStep[],
   bindings: () => KeyBinding[],
   disposer: Disposer,
+  transport?: Transport,
 ): Tour {
   const text = h("span", { class: "sg-tour-text" });
   const doIt = button("Do it", "Press it for me", () => perform());
@@ -55,18 +59,31 @@ export function makeTour(
     skip,
   );
   let at = -1;
+  let presses = 0;
+
+  /** Where a first step would show nothing: the widget stands at the end, as one of its launch has gone there. */
+  function ended(): boolean {
+    if (at !== 0 || steps[0]?.key !== "ArrowRight" || !transport) return false;
+    const { length, open } = transport.track;
+    return length > 0 && !open && transport.position >= length;
+  }
 
   function show(): void {
     const step = steps[at];
     element.hidden = step === undefined;
     if (!step) return;
     const count = h("b", {}, `${at + 1} of ${steps.length}`);
-    const key = step.key === undefined ? [] : [h("kbd", {}, keyName({ keys: [step.key], label: "" })), " "];
-    text.replaceChildren(count, " Press ", ...key, step.text);
+    const named = (key: string) => h("kbd", {}, keyName({ keys: [key], label: "" }));
+    const key = step.key === undefined ? [] : [named(step.key), " "];
+    const first = ended() ? [named("Home"), ", then "] : [];
+    text.replaceChildren(count, " Press ", ...first, ...key, step.text);
     doIt.hidden = step.key === undefined && step.press === undefined;
   }
 
   function next(): void {
+    presses += 1;
+    if (presses < (steps[at]?.presses ?? 1)) return;
+    presses = 0;
     at += 1;
     if (at >= steps.length) end();
     else show();
@@ -74,19 +91,23 @@ export function makeTour(
 
   function end(): void {
     at = -1;
+    presses = 0;
     seen.add(name);
     show();
   }
 
   function perform(): void {
     const step = steps[at];
+    const done = presses;
     const target = step?.press ? root.querySelector<HTMLElement>(step.press) : null;
-    if (target) target.click();
-    else
+    const press = (key: string | undefined) =>
       bindings()
-        .find(({ keys }) => step?.key !== undefined && keys.includes(step.key))
+        .find(({ keys }) => key !== undefined && keys.includes(key))
         ?.run?.();
-    if (steps[at] === step) next();
+    if (ended()) press("Home");
+    if (target) pressWithin(target);
+    else press(step?.key);
+    if (steps[at] === step && presses === done) next();
   }
 
   disposer.listen(
@@ -113,10 +134,22 @@ export function makeTour(
 
   const start = () => {
     at = 0;
+    presses = 0;
     show();
   };
+  if (transport) disposer.add(transport.changed.on(() => at === 0 && show()));
   if (steps.length && !seen.has(name)) start();
   return { element, start };
+}
+
+/** As a pointer presses it, where a picture has something: it looks where it was pressed. */
+function pressWithin(target: HTMLElement): void {
+  const { left, top, width, height } = target.getBoundingClientRect();
+  const where = { clientX: left + width / 3, clientY: top + height / 3 };
+  const press = { ...where, bubbles: true, cancelable: true, button: 0 };
+  target.dispatchEvent(new PointerEvent("pointerdown", press));
+  target.dispatchEvent(new PointerEvent("pointerup", press));
+  target.dispatchEvent(new MouseEvent("click", press));
 }
 
 function button(text: string, title: string, run: () => void): HTMLButtonElement {

@@ -84,7 +84,7 @@ export class Panel extends Widget {
       "li",
       { class: "sglab-thing" },
       h("div", {}, h("code", {}, nameOf(thing)), h("span", { class: "sglab-muted" }, also)),
-      h("div", { class: "sglab-title", title: thing.title }, thing.title),
+      h("div", { class: "sglab-title", title: hover(thing) }, thing.title),
       h("div", { class: "sglab-muted" }, thing.detail),
       h("div", { class: "sglab-opens", role: "group", "aria-label": `Open on ${nameOf(thing)}` }, ...opens),
     );
@@ -95,6 +95,11 @@ export class Panel extends Widget {
     debug.addEventListener("click", this.events.debug);
     return h("div", { class: "sglab-actions" }, debug);
   }
+}
+
+/** The title, which may be cut off, and what it shortens. */
+function hover({ title, whole = "" }: Thing): string {
+  return title.includes(whole) ? title : `${title}\n${whole}`;
 }
 
 function said(text: string): HTMLElement {

@@ -9,6 +9,8 @@ export interface Thing {
   names: string[];
   title: string;
   detail: string;
+  /** The kernel's name, where the title has a shorter one. */
+  whole?: string;
   widgets: string[];
 }
 

@@ -20,8 +20,8 @@ import { trackOf } from "./track";
 
 const TOUR = [
   { key: "ArrowRight", text: "to step: the line below says what a thread of the kernel reads and writes." },
-  { key: "]", text: "to finish the vector step; [ goes back." },
-  { key: " ", text: "to play, and again to stop." },
+  { key: "]", text: "to go to the end of a vector step, which all lanes take together; [ goes back." },
+  { key: " ", text: "to play, and again to stop.", presses: 2 },
   { key: "ArrowDown", text: "to select a request: its pages stand out in every picture." },
   { key: "Escape", text: "to clear the selection. ? lists all keys." },
 ];

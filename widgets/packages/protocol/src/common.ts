@@ -15,6 +15,8 @@ export interface Header {
   title: string;
   /** What is shown: kernel or planner, shapes. */
   subject: string;
+  /** The kernel's name as its module has it, where the subject has a shorter one. */
+  whole?: string;
   badge: Badge;
 }
 
