@@ -124,6 +124,7 @@ struct Trace {
   } tcgen05;
   std::span<const std::uint32_t> cluster_of;  // by CTA
   std::span<const std::uint32_t> rank_of;
+  std::span<const std::uint32_t> placement;   // SMs, or groups of them, of the first clusters
   std::vector<Cost> costs;        // by pc
   std::vector<Mention> mentions;  // sorted by pc
   std::uint32_t slots = 0;        // registers
@@ -139,8 +140,9 @@ struct Machine {
   double launch, cold_start, translation, cta_start, cta_interval;
   double branch, predicate, code_capacity, code_rate;
   double l1_latency, l2_latency, hbm_latency, atomic_latency;
-  double load_port, load_rate, store_line, store_port, store_rate, l2_rate, hbm_rate, l1_capacity,
-      l2_capacity;
+  double load_port, load_rate, l2_lines, store_rate, hbm_rate, l1_capacity, l2_capacity;
+  double atomic_turn, first_load;
+  std::uint32_t l2_slices;
   double copy_latency, tensor_copy_latency, copy_port, copy_rate, copy_store_port, copy_store_latency;
   double cp_async_latency;
   double barrier_latency, barrier_arrive, mbarrier_latency, cluster_latency, remote_latency;

@@ -119,20 +119,56 @@ _SM_90 = (
     Figure("l2_latency", 285, "cycles", "load that hits L2", "measured: latency.l2_load_cycles"),
     Figure("hbm_latency", 708, "cycles", "load from memory", "measured: latency.hbm_load_cycles"),
     Figure("atomic_latency", 519, "cycles", "atomic on global memory", "measured: latency.atom_global_cycles"),
-    Figure("load_port", 62, "B/cycle", "loads, into one SM", "measured: bandwidth.l2_read_gbs_by_ctas, 1 CTA"),
     Figure(
-        "load_rate", 1815, "B/cycle", "loads, all SMs, from L2", "measured: bandwidth.l2_read_gbs_by_ctas, 132 CTAs"
-    ),
-    Figure(
-        "store_line",
-        3,
+        "first_load",
+        200,
         "cycles",
-        "a store, per line of 128 bytes that its lanes touch",
-        "fitted: gemm, 1024 × 1024 × 1024; mla_decode_sm90, B=4 S=4096 H=128",
+        "warm: an SM's first load of a launch from 2 MiB, beyond l2_latency",
+        "measured: cold.load_us_8_ctas less cold.store_us_8_ctas, both warm, less l2_latency",
     ),
-    Figure("store_port", 62, "B/cycle", "stores, from one SM", "assumed: as loads"),
-    Figure("store_rate", 2670, "B/cycle", "stores, all SMs, into L2", "measured: bandwidth.write_gbs_by_bytes, 16 MiB"),
-    Figure("l2_rate", 2950, "B/cycle", "loads and stores together, all SMs, L2", "fitted: copy, 16 MiB"),
+    Figure(
+        "atomic_turn",
+        1.45,
+        "cycles",
+        "lanes that change one word, at its slice of the L2 cache",
+        "measured: probes.reduce_global_cycles_by_stride, 1 CTAs × 128, 0: 46.5 for 32 lanes",
+    ),
+    Figure(
+        "load_port",
+        118,
+        "B/cycle",
+        "loads, into one SM",
+        "measured: probes.load_words_cycles_by_stride, 1 CTAs × 1024, 32",
+    ),
+    Figure(
+        "load_rate",
+        3970,
+        "B/cycle",
+        "loads, all SMs, from L2",
+        "measured: probes.load_words_cycles_by_stride, 132 CTAs × 1024, 32",
+    ),
+    Figure(
+        "l2_lines",
+        64.6,
+        "lines/cycle",
+        "the same, lines of which few sectors are wanted",
+        "measured: probes.load_words_cycles_by_stride, 132 CTAs × 1024, 128",
+    ),
+    Figure(
+        "l2_slices",
+        80,
+        "",
+        "slices of the L2 cache, for atomics",
+        "assumed: l2_lines at one line per cycle of an L2 clock of 1.6 GHz",
+    ),
+    Figure(
+        "store_rate",
+        2370,
+        "B/cycle",
+        "stores, all SMs, into L2",
+        "fitted: copy, 16 MiB; measured 2,000 on 33 MiB (probes.store_words_cycles_by_stride, 132 CTAs × 1024, 4) and "
+        "1,780 on 16 MiB (bandwidth.write_gbs_by_bytes)",
+    ),
     Figure(
         "hbm_rate", 1576, "B/cycle", "memory, reads and writes", "measured: bandwidth.hbm_read_gbs_by_ctas, 132 CTAs"
     ),
