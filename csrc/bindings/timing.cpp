@@ -43,6 +43,7 @@ void read_tables(const nb::dict& tables, Trace& t) {
   column(accesses, "address", t.accesses.address);
   column(accesses, "span", t.accesses.span);
   column(accesses, "nbytes", t.accesses.bytes);
+  column(accesses, "lanes", t.accesses.lanes);
   column(accesses, "sectors", t.accesses.sectors);
   column(accesses, "lines", t.accesses.lines);
   column(accesses, "wavefronts", t.accesses.wavefronts);
@@ -140,6 +141,7 @@ Machine read_machine(const nb::dict& figures) {
       {"load_rate", &Machine::load_rate},
       {"l2_lines", &Machine::l2_lines},
       {"store_rate", &Machine::store_rate},
+      {"store_line", &Machine::store_line},
       {"first_load", &Machine::first_load},
       {"atomic_turn", &Machine::atomic_turn},
       {"hbm_rate", &Machine::hbm_rate},

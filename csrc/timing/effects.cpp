@@ -32,7 +32,7 @@ double Clock::lsu_cycles(std::uint64_t event) const {
     bytes += t_.accesses.bytes[row];
     const bool stored = t_.accesses.space[row] == 0 && (t_.accesses.kind[row] & kWrites) != 0;
     lines +=
-        stored ? store_units(t_, row) : std::max(t_.accesses.lines[row], t_.accesses.wavefronts[row]);
+        stored ? store_units(t_, m_, row) : std::max(t_.accesses.lines[row], t_.accesses.wavefronts[row]);
   }
   return std::max({1.0, bytes / kWavefront, lines});
 }

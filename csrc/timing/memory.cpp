@@ -8,7 +8,8 @@ constexpr std::uint32_t kWord = 8;  // bytes of the widest word that an atomic c
 
 }  // namespace
 
-Memory::Memory(const Trace& trace, const Machine& machine) : t_(trace), m_(machine), sms_(machine.sms), slices_(machine.l2_slices) {
+Memory::Memory(const Trace& trace, const Machine& machine)
+    : t_(trace), m_(machine), sms_(machine.sms), slices_(machine.l2_slices) {
   const double left = m_.l1_capacity - static_cast<double>(t_.shared_bytes) * t_.ctas_per_sm;
   const auto lines = static_cast<std::size_t>(std::max(left, 8.0 * kLine) / kLine);
   for (Sm& sm : sms_) sm.l1.resize(lines);
@@ -30,12 +31,14 @@ Memory::Shape Memory::shape(std::size_t access) const {
   return s;
 }
 
-// What a port takes in one cycle is a sector. A line of which only a part is written needs one more, an atomic
-// always.
-double store_units(const Trace& t, std::size_t row) {
-  const std::uint32_t sectors = t.accesses.sectors[row];
-  const bool whole = t.accesses.kind[row] == kStored && t.accesses.bytes[row] >= sectors * kSector;
-  return sectors + (whole ? 0.0 : t.accesses.lines[row]);
+// What a port takes in one cycle is a sector. A line of which only a part is written needs one more, with
+// atomics every line; several lanes that write a sector of a line, store_line.
+double store_units(const Trace& t, const Machine& m, std::size_t row) {
+  const std::uint32_t sectors = t.accesses.sectors[row], lines = t.accesses.lines[row];
+  const bool whole = t.accesses.kind[row] == kStored && t.accesses.bytes[row] >= lines * kLine;
+  if (whole) return sectors;
+  const bool several = t.accesses.lanes[row] > sectors;
+  return std::max<double>(sectors + lines, several ? lines * m.store_line : 0);
 }
 
 double Memory::load(std::uint32_t sm, double time, std::size_t access, const Cost& cost) {
@@ -78,7 +81,7 @@ double Memory::store(std::uint32_t sm, double time, std::size_t access) {
   const Shape s = shape(access);
   const double bytes = static_cast<double>(s.sectors) * kSector;
   bytes_l2_ += bytes;
-  double done = l2_.serve(time, store_units(t_, access) * kSector / m_.store_rate);
+  double done = l2_.serve(time, store_units(t_, m_, access) * kSector / m_.store_rate);
   done = std::max(done, in_l2(time, s, true));
   if (!m_.warm) done += translation(sms_[sm], time, s.first);
   last_write_ = std::max(last_write_, done);
@@ -102,8 +105,7 @@ double Memory::copy_in(std::uint32_t sm, double time, std::size_t copy, double l
   const double bytes = t_.copies.bytes[copy];
   bytes_l2_ += bytes;
   double done = sms_[sm].copies.serve(time, bytes / m_.copy_port);
-  done = std::max(
-             {done, l2_.serve(time, bytes / m_.copy_rate), copy_in_l2(time, copy, false, gathered)}) +
+  done = std::max({done, l2_.serve(time, bytes / m_.copy_rate), copy_in_l2(time, copy, false, gathered)}) +
          latency;
   return done + translation(sms_[sm], time, t_.copies.address[copy]);
 }

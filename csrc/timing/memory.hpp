@@ -26,7 +26,7 @@ struct Server {
 constexpr std::uint8_t kStored = 2;  // kinds of accesses: 1 reads, 2 writes, 3 does both
 
 // Cycles that an SM's port needs for what a row stores or exchanges.
-double store_units(const Trace& trace, std::size_t row);
+double store_units(const Trace& trace, const Machine& machine, std::size_t row);
 
 // A set of cache lines, and when each has been filled.
 class Lines {

@@ -162,6 +162,13 @@ _SM_90 = (
         "assumed: l2_lines at one line per cycle of an L2 clock of 1.6 GHz",
     ),
     Figure(
+        "store_line",
+        3,
+        "cycles",
+        "a store, per line of which several lanes write a sector",
+        "fitted: gemm, 1024 × 1024 × 1024; mla_decode_sm90, B=4 S=4096 H=128",
+    ),
+    Figure(
         "store_rate",
         2370,
         "B/cycle",

@@ -28,7 +28,7 @@ def placement(ctas: int, per_sm: int, sms: int) -> Array:
     """SMs of the first CTAs, as many as are resident at once; the others follow where one ends.
 
     CTAs are spread evenly: no SM has more than its share rounded up. The last round, if it is not a whole one, begins
-    with one SM of each TPC.
+    with one SM of each TPC. SMs are numbered as they get CTAs.
 
     Args:
         ctas: of the grid.
@@ -52,5 +52,12 @@ def placement(ctas: int, per_sm: int, sms: int) -> Array:
             placed.append(sm)
             count[sm] += 1
         if len(placed) == resident:
-            return np.array(placed, np.uint32)
+            return in_order_of_use(np.array(placed, np.uint32))
     raise AssertionError("cycle has no end")
+
+
+def in_order_of_use(sms: Array) -> Array:
+    """The same with SMs numbered from 0 as they appear."""
+    _, first, number = np.unique(sms, return_index=True, return_inverse=True)
+    renamed: Array = np.argsort(np.argsort(first)).astype(np.uint32)[number]
+    return renamed
