@@ -124,7 +124,7 @@ _SM_90 = (
         200,
         "cycles",
         "warm: an SM's first load of a launch from 2 MiB, beyond l2_latency",
-        "measured: cold.load_us_8_ctas less cold.store_us_8_ctas, both warm, less l2_latency",
+        "measured: cold.load_us_8_ctas, less cold.store_us_8_ctas (both warm) and l2_latency",
     ),
     Figure(
         "atomic_turn",
