@@ -43,6 +43,7 @@ void read_tables(const nb::dict& tables, Trace& t) {
   column(accesses, "address", t.accesses.address);
   column(accesses, "span", t.accesses.span);
   column(accesses, "nbytes", t.accesses.bytes);
+  column(accesses, "lanes", t.accesses.lanes);
   column(accesses, "sectors", t.accesses.sectors);
   column(accesses, "lines", t.accesses.lines);
   column(accesses, "wavefronts", t.accesses.wavefronts);
@@ -79,6 +80,7 @@ void read_tables(const nb::dict& tables, Trace& t) {
   const auto ctas = nb::cast<nb::dict>(tables["ctas"]);
   column(ctas, "cluster", t.cluster_of);
   column(ctas, "rank", t.rank_of);
+  column(ctas, "placement", t.placement);
 }
 
 void read_costs(const nb::dict& costs, Trace& t) {
@@ -119,6 +121,7 @@ void read_mentions(const nb::dict& mentions, Trace& t) {
 Machine read_machine(const nb::dict& figures) {
   Machine m{};
   m.sms = nb::cast<std::uint32_t>(figures["sms"]);
+  m.l2_slices = nb::cast<std::uint32_t>(figures["l2_slices"]);
   m.warm = nb::cast<bool>(figures["warm"]);
   const std::pair<const char*, double Machine::*> fields[] = {
       {"launch", &Machine::launch},
@@ -136,10 +139,11 @@ Machine read_machine(const nb::dict& figures) {
       {"atomic_latency", &Machine::atomic_latency},
       {"load_port", &Machine::load_port},
       {"load_rate", &Machine::load_rate},
-      {"store_line", &Machine::store_line},
-      {"store_port", &Machine::store_port},
+      {"l2_lines", &Machine::l2_lines},
       {"store_rate", &Machine::store_rate},
-      {"l2_rate", &Machine::l2_rate},
+      {"store_line", &Machine::store_line},
+      {"first_load", &Machine::first_load},
+      {"atomic_turn", &Machine::atomic_turn},
       {"hbm_rate", &Machine::hbm_rate},
       {"l1_capacity", &Machine::l1_capacity},
       {"l2_capacity", &Machine::l2_capacity},

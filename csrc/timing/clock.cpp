@@ -70,7 +70,8 @@ Times Clock::run() {
   return std::move(out_);
 }
 
-// Clusters start in order, one on each group of SMs in turn, as many as are resident at once.
+// Clusters start in order, as many as are resident at once: one on each group of SMs in turn, or where the
+// trace says.
 void Clock::place_first() {
   const std::size_t ctas = t_.cluster_of.size();
   clusters_ = static_cast<std::uint32_t>(ctas / t_.cluster_size);
@@ -87,7 +88,10 @@ void Clock::place_first() {
   next_start_ = first;
   const std::uint32_t groups = std::max(m_.sms / t_.cluster_size, 1u);
   const std::uint32_t resident = std::min(clusters_, groups * t_.ctas_per_sm);
-  while (next_cluster_ < resident) place(next_cluster_, next_cluster_ % groups, first);
+  while (next_cluster_ < resident) {
+    const bool said = next_cluster_ < t_.placement.size();
+    place(next_cluster_, (said ? t_.placement[next_cluster_] : next_cluster_) % groups, first);
+  }
 }
 
 void Clock::place(std::uint32_t cluster, std::uint32_t slot, double time) {

@@ -31,8 +31,8 @@ double Clock::lsu_cycles(std::uint64_t event) const {
        row < t_.accesses.event.size() && t_.accesses.event[row] == event; ++row) {
     bytes += t_.accesses.bytes[row];
     const bool stored = t_.accesses.space[row] == 0 && (t_.accesses.kind[row] & kWrites) != 0;
-    lines += stored ? t_.accesses.lines[row] * m_.store_line
-                    : std::max(t_.accesses.lines[row], t_.accesses.wavefronts[row]);
+    lines +=
+        stored ? store_units(t_, m_, row) : std::max(t_.accesses.lines[row], t_.accesses.wavefronts[row]);
   }
   return std::max({1.0, bytes / kWavefront, lines});
 }

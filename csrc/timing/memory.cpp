@@ -4,10 +4,12 @@ namespace sglab::emu::timing {
 namespace {
 
 constexpr std::uint64_t kLine = 128;
+constexpr std::uint32_t kWord = 8;  // bytes of the widest word that an atomic changes
 
 }  // namespace
 
-Memory::Memory(const Trace& trace, const Machine& machine) : t_(trace), m_(machine), sms_(machine.sms) {
+Memory::Memory(const Trace& trace, const Machine& machine)
+    : t_(trace), m_(machine), sms_(machine.sms), slices_(machine.l2_slices) {
   const double left = m_.l1_capacity - static_cast<double>(t_.shared_bytes) * t_.ctas_per_sm;
   const auto lines = static_cast<std::size_t>(std::max(left, 8.0 * kLine) / kLine);
   for (Sm& sm : sms_) sm.l1.resize(lines);
@@ -29,8 +31,14 @@ Memory::Shape Memory::shape(std::size_t access) const {
   return s;
 }
 
-double Memory::through_l2(double time, double bytes) {
-  return l2_.serve(time, bytes / m_.l2_rate);
+// What a port takes in one cycle is a sector. A line of which only a part is written needs one more, with
+// atomics every line; several lanes that write a sector of a line, store_line.
+double store_units(const Trace& t, const Machine& m, std::size_t row) {
+  const std::uint32_t sectors = t.accesses.sectors[row], lines = t.accesses.lines[row];
+  const bool whole = t.accesses.kind[row] == kStored && t.accesses.bytes[row] >= lines * kLine;
+  if (whole) return sectors;
+  const bool several = t.accesses.lanes[row] > sectors;
+  return std::max<double>(sectors + lines, several ? lines * m.store_line : 0);
 }
 
 double Memory::load(std::uint32_t sm, double time, std::size_t access, const Cost& cost) {
@@ -58,7 +66,7 @@ double Memory::load(std::uint32_t sm, double time, std::size_t access, const Cos
   const double bytes = static_cast<double>(s.sectors) / s.lines * kSector * lines;
   bytes_l2_ += bytes;
   double got = here.lsu.serve(time, bytes / m_.load_port);
-  got = std::max({got, loads_.serve(time, bytes / m_.load_rate), through_l2(time, bytes)}) + m_.l2_latency;
+  got = std::max(got, l2_.serve(time, std::max(bytes / m_.load_rate, lines / m_.l2_lines))) + m_.l2_latency;
   if (cost.streaming) {
     got = std::max(got, from_hbm(time, bytes) + m_.hbm_latency);
   } else {
@@ -73,24 +81,31 @@ double Memory::store(std::uint32_t sm, double time, std::size_t access) {
   const Shape s = shape(access);
   const double bytes = static_cast<double>(s.sectors) * kSector;
   bytes_l2_ += bytes;
-  double done = sms_[sm].stores.serve(time, bytes / m_.store_port);
-  done = std::max({done, stores_.serve(time, bytes / m_.store_rate), through_l2(time, bytes)});
+  double done = l2_.serve(time, store_units(t_, m_, access) * kSector / m_.store_rate);
   done = std::max(done, in_l2(time, s, true));
-  done += translation(sms_[sm], time, s.first);
+  if (!m_.warm) done += translation(sms_[sm], time, s.first);
   last_write_ = std::max(last_write_, done);
   return done;
 }
 
 double Memory::atomic(std::uint32_t sm, double time, std::size_t access) {
-  return store(sm, time, access) + m_.atomic_latency;
+  double done = store(sm, time, access);
+  const Shape s = shape(access);
+  const std::uint32_t span = t_.accesses.span[access], bytes = t_.accesses.bytes[access];
+  const double turns = span <= kWord ? bytes / span : std::max(s.sectors, bytes / kSector) / s.lines;
+  for (std::uint32_t i = 0; i < s.lines; ++i) {
+    Server& slice = slices_[mix((s.first + i * s.stride) / kLine) % slices_.size()];
+    done = std::max(done, slice.serve(time, turns * m_.atomic_turn));
+  }
+  last_write_ = std::max(last_write_, done);
+  return done + m_.atomic_latency;
 }
 
 double Memory::copy_in(std::uint32_t sm, double time, std::size_t copy, double latency, bool gathered) {
   const double bytes = t_.copies.bytes[copy];
   bytes_l2_ += bytes;
   double done = sms_[sm].copies.serve(time, bytes / m_.copy_port);
-  done = std::max(
-             {done, copy_loads_.serve(time, bytes / m_.copy_rate), copy_in_l2(time, copy, false, gathered)}) +
+  done = std::max({done, l2_.serve(time, bytes / m_.copy_rate), copy_in_l2(time, copy, false, gathered)}) +
          latency;
   return done + translation(sms_[sm], time, t_.copies.address[copy]);
 }
@@ -99,9 +114,9 @@ double Memory::copy_out(std::uint32_t sm, double time, std::size_t copy, double&
   const double bytes = t_.copies.bytes[copy];
   bytes_l2_ += bytes;
   read = sms_[sm].copy_stores.serve(time, bytes / m_.copy_store_port) + m_.copy_store_latency;
-  double done = std::max(read, stores_.serve(time, bytes / m_.store_rate));
+  double done = std::max(read, l2_.serve(time, bytes / m_.store_rate));
   done = std::max(done, copy_in_l2(time, copy, true, false));
-  done += translation(sms_[sm], time, t_.copies.address[copy]);
+  if (!m_.warm) done += translation(sms_[sm], time, t_.copies.address[copy]);
   last_write_ = std::max(last_write_, done);
   return done;
 }

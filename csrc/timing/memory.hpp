@@ -23,6 +23,11 @@ struct Server {
   double serve(double time, double cycles) { return free = std::max(time, free) + cycles; }
 };
 
+constexpr std::uint8_t kStored = 2;  // kinds of accesses: 1 reads, 2 writes, 3 does both
+
+// Cycles that an SM's port needs for what a row stores or exchanges.
+double store_units(const Trace& trace, const Machine& machine, std::size_t row);
+
 // A set of cache lines, and when each has been filled.
 class Lines {
  public:
@@ -66,7 +71,7 @@ class Memory {
     double filled = 0;
   };
   struct Sm {
-    Server lsu, copies, stores, copy_stores;
+    Server lsu, copies, copy_stores;
     std::vector<Tag> l1;
     Lines translations;
   };
@@ -92,8 +97,8 @@ class Memory {
   const Trace& t_;
   const Machine& m_;
   std::vector<Sm> sms_;
-  double through_l2(double time, double bytes);
-  Server loads_, copy_loads_, stores_, l2_, hbm_;
+  Server l2_, hbm_;
+  std::vector<Server> slices_;  // of the L2 cache: atomics on a word take turns there
   Lines touched_;
   double resident_ = 1;  // the part of the footprint that the L2 cache holds at the start
   double last_write_ = 0, bytes_l2_ = 0, bytes_hbm_ = 0;

@@ -104,9 +104,8 @@ double Memory::copy_in_l2(double time, std::size_t copy, bool stores, bool gathe
 }
 
 double Memory::translation(Sm& sm, double time, std::uint64_t address) {
-  if (m_.warm) return 0;
   double& known = sm.translations.at(address / kTranslated).filled;
-  if (known == Lines::kNew) known = time + m_.translation;
+  if (known == Lines::kNew) known = time + (m_.warm ? m_.first_load : m_.translation);
   return std::max(0.0, known - time);
 }
 

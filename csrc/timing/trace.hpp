@@ -94,7 +94,7 @@ struct Trace {
   struct {
     std::span<const std::uint64_t> event, address;
     std::span<const std::uint32_t> span, bytes;
-    std::span<const std::uint8_t> space, kind, sectors, lines, wavefronts;
+    std::span<const std::uint8_t> lanes, space, kind, sectors, lines, wavefronts;
   } accesses;
   struct {
     std::span<const std::uint64_t> event;
@@ -124,9 +124,10 @@ struct Trace {
   } tcgen05;
   std::span<const std::uint32_t> cluster_of;  // by CTA
   std::span<const std::uint32_t> rank_of;
-  std::vector<Cost> costs;        // by pc
-  std::vector<Mention> mentions;  // sorted by pc
-  std::uint32_t slots = 0;        // registers
+  std::span<const std::uint32_t> placement;  // SMs, or groups of them, of the first clusters
+  std::vector<Cost> costs;                   // by pc
+  std::vector<Mention> mentions;             // sorted by pc
+  std::uint32_t slots = 0;                   // registers
   std::uint32_t warps_per_cta = 1, cluster_size = 1;
   std::uint32_t ctas_per_sm = 1;
   std::uint32_t shared_bytes = 0;  // of a CTA
@@ -139,8 +140,9 @@ struct Machine {
   double launch, cold_start, translation, cta_start, cta_interval;
   double branch, predicate, code_capacity, code_rate;
   double l1_latency, l2_latency, hbm_latency, atomic_latency;
-  double load_port, load_rate, store_line, store_port, store_rate, l2_rate, hbm_rate, l1_capacity,
-      l2_capacity;
+  double load_port, load_rate, l2_lines, store_rate, hbm_rate, l1_capacity, l2_capacity;
+  double atomic_turn, first_load, store_line;
+  std::uint32_t l2_slices;
   double copy_latency, tensor_copy_latency, copy_port, copy_rate, copy_store_port, copy_store_latency;
   double cp_async_latency;
   double barrier_latency, barrier_arrive, mbarrier_latency, cluster_latency, remote_latency;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -19,7 +20,9 @@ from sglab.events.timing.costs import (
     cost_columns,
     instruction_costs,
 )
+from sglab.events.timing.explain import Explanation, explain
 from sglab.events.timing.figures import Figures, figures_of
+from sglab.events.timing.placement import placement
 from sglab.events.timing.tables import access_columns, cluster_columns, copy_columns, tensor_operations
 from sglab.gpu import core
 from sglab.gpu.errors import LaunchError
@@ -109,7 +112,7 @@ class TimedLog:
             "phases": {**vars(log.phases), "asynchronous": log.phases.asynchronous.view(np.uint8)},
             "copies": copy_columns(log.copies, log.maps, log.allocations),
             "tcgen05": tcgen05,
-            "ctas": cluster_columns(geometry),
+            "ctas": {**cluster_columns(geometry), "placement": self._placement()},
         }
         launch = {
             "warps_per_cta": -(-prod(geometry.block) // 32),
@@ -118,8 +121,14 @@ class TimedLog:
             "shared_bytes": geometry.smem + log.shared_bytes + 1024,
         }
         figures: dict[str, Any] = {row.name: float(row.value) for row in self.figures.rows}
-        figures |= {"sms": int(self.figures["sms"]), "warm": self.l2 == "warm"}
+        figures |= {name: int(self.figures[name]) for name in ("sms", "l2_slices")} | {"warm": self.l2 == "warm"}
         return core.time_launch(tables, cost_columns(self._costs), log.mentions, launch, figures)
+
+    def _placement(self) -> Array:
+        geometry = self.log.geometry
+        if prod(geometry.cluster) > 1:
+            return np.zeros(0, np.uint32)
+        return placement(geometry.ctas, self.ctas_per_sm, int(self.figures["sms"]))
 
     def _mma_spans(self, rows: Array, spans: tuple[Array, Array]) -> Spans:
         """wgmma and mma.sync start when they issue; the tensor core takes them in turn."""
@@ -140,6 +149,27 @@ class TimedLog:
         """ns of stalls by cause, summed over warps."""
         sums = np.bincount(self.stall, self.stalled, len(STALLS))
         return {name: float(total) for name, total in zip(STALLS, sums, strict=True) if total > 0}
+
+    @property
+    def issue_slots(self) -> float:
+        """Machine instructions that the warps issue, as the costs have them."""
+        return float(np.array([cost.slots for cost in self._costs])[self.log.pc].sum())
+
+    def explain(self, report: str | os.PathLike[str] | None = None, index: int = 0) -> Explanation:
+        """What the modelled time is made of: counters, stalls, and the stall that explains a wrong prediction.
+
+        Args:
+            report: what `ncu --set full --csv --page raw` printed for the same launch, to be shown beside it. ncu
+                empties the caches before each launch unless told otherwise: use a log that was timed with l2="cold".
+            index: which of the kernel's launches in the report, from 0.
+
+        Returns:
+            Counters and stalls, modelled and (with a report) measured, each with its ratio; print it for a table.
+
+        Raises:
+            LaunchError: the report is none of ncu's, lacks the kernel or a metric, or has another grid.
+        """
+        return explain(self, report, index)
 
     def busy(self, unit: str, sm: int) -> Array:
         """When a unit of an SM was busy: (n, 2) ns, disjoint, in order.
