@@ -95,6 +95,7 @@ Status legacy_is_free() {
 // Where work of `stream` goes: kSuccess and the stream if it is captured, null if it is performed now.
 Status place_for(Stream stream, StreamState*& captured) {
   captured = nullptr;
+  if (const Status status = earlier_fault(); status != kSuccess) return status;
   StreamState* const state = state_of(stream);
   if (state == nullptr) return no_stream();
   if (state->capture != nullptr) {
@@ -239,6 +240,7 @@ Status wait(Stream stream, Event event) {
 }
 
 Status synchronize(Stream stream, const char* call) {
+  if (const Status status = earlier_fault(); status != kSuccess) return status;
   const std::lock_guard lock(State::get().mutex);
   StreamState* const state = state_of(stream);
   if (state == nullptr) return no_stream();
@@ -248,6 +250,7 @@ Status synchronize(Stream stream, const char* call) {
 }
 
 Status synchronize_all(const char* call) {
+  if (const Status status = earlier_fault(); status != kSuccess) return status;
   const std::lock_guard lock(State::get().mutex);
   for (auto& [stream, state] : all().streams) {
     if (state.capture != nullptr && state.capture->valid)
@@ -258,6 +261,7 @@ Status synchronize_all(const char* call) {
 }
 
 Status synchronize_event(Event event, const char* call) {
+  if (const Status status = earlier_fault(); status != kSuccess) return status;
   const std::lock_guard lock(State::get().mutex);
   EventState* const state = event_of(event);
   if (state == nullptr) return no_event();
