@@ -21,6 +21,7 @@ struct Capture {
   CaptureMode mode;
   std::thread::id thread;
   bool valid = true;
+  std::vector<Node*> left = {};  // the last nodes of streams that were destroyed before its end
 };
 
 struct StreamState {
@@ -136,7 +137,10 @@ Status destroy_stream(Stream stream) {
   const std::lock_guard lock(State::get().mutex);
   StreamState* const state = state_of(stream);
   if (state == nullptr || reinterpret_cast<std::uintptr_t>(stream) <= 2) return no_stream();
-  if (state->capture != nullptr) state->capture->valid = false;
+  if (const auto capture = state->capture; capture != nullptr) {
+    if (capture->origin == stream) capture->valid = false;
+    merge(capture->left, state->tail);
+  }
   all().streams.erase(stream);
   return kSuccess;
 }
@@ -314,11 +318,11 @@ Status end_capture(Stream stream, Graph** graph) {
                  "a capture ends on the stream on which it began, and this is another");
   if (capture->thread != std::this_thread::get_id() && capture->mode != CaptureMode::kRelaxed)
     return spoil(*capture, kStreamCaptureWrongThread, "the capture began in another thread");
-  bool joined = true;
-  for (auto& [other, one] : all().streams) {
-    if (one.capture != capture) continue;
-    for (const Node* const node : one.tail) joined = joined && reaches(state->tail, node);
+  std::vector<Node*> ends = capture->left;
+  for (const auto& [other, one] : all().streams) {
+    if (one.capture == capture) merge(ends, one.tail);
   }
+  const bool joined = std::ranges::all_of(ends, [&](const Node* node) { return reaches(state->tail, node); });
   for (auto& [other, one] : all().streams) {
     if (one.capture != capture || other == stream) continue;
     one.capture = nullptr;
