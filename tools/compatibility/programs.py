@@ -123,7 +123,7 @@ def program(
         elif problem := _PROBLEM.search(ran.stderr):
             raise RefusedError(problem[1])
         elif not launches or ran.returncode == _NO_SYMBOL:
-            raise RefusedError(f"exit code {ran.returncode}: {ran.stdout[-200:]}{ran.stderr[-200:]}")
+            raise RefusedError(f"exit code {ran.returncode}: {(ran.stdout + ran.stderr)[-200:]}")
         content = (
             ran.returncode == 0 and re.search(passed, ran.stdout) is not None and (faults or "ailed" not in ran.stdout)
         )

@@ -205,11 +205,6 @@ _BLACKWELL = (
         for what in ("gather", "scatter")
     ),
     _Tutorial(
-        "gluon/09-tma-gather-scatter.py",
-        "test_matmul_fused_gather_scatter",
-        _product(256, 256, 256, 128, 128, 64) | {"num_buffers": 3},
-    ),
-    _Tutorial(
         "gluon/10-tcgen05-copy.py",
         "test_tcgen05_copy_nvmma_shared",
         {"M": 128, "N": 64, "TMEM_BLOCK_N": 64, "dtype": torch.float32, "swizzle": 128},
