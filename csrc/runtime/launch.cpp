@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/emulator_launcher.hpp"
+
 namespace sglab::runtime {
 namespace {
 
@@ -75,7 +77,12 @@ Status launch(const void* stub, Dim3 grid, Dim3 block, Dim3 cluster, std::size_t
   const char* const problem = state.launcher(&request, state.launcher_data);
   if (problem == nullptr) return kSuccess;
   const bool asserted = std::string_view(problem).find("assert") != std::string_view::npos;
-  return fail(asserted ? kAssert : kLaunchFailure, problem);
+  const Status status = asserted ? kAssert : kLaunchFailure;
+  if (state.launcher == launch_on_emulator) {  // a caller that supervises launches decides what goes on
+    state.fault = status;
+    state.fault_text = problem;
+  }
+  return fail(status, problem);
 }
 
 }  // namespace sglab::runtime

@@ -71,6 +71,11 @@ Status fail(Status status, std::string explanation) {
   return status;
 }
 
+Status earlier_fault() {
+  State& state = State::get();
+  const std::lock_guard lock(state.mutex);
+  return state.fault == kSuccess ? kSuccess : fail(state.fault, state.fault_text);
+}
 Status last_status(bool clear) {
   const Status status = last_error.pending;
   if (clear) last_error.pending = kSuccess;

@@ -58,6 +58,8 @@ class State {
   bool keeps_freed = false;                            // cudaFree leaves the memory where it is,
   std::vector<void*> kept;                             // here
   std::set<std::uint64_t> graph_memory;                // of graphs: cudaFree only takes it away from kernels
+  Status fault = kSuccess;                             // of a kernel of a program of its own: every later
+  std::string fault_text;                              // call that works or waits gives it again
 
   int capability() const { return device.major * 10 + device.minor; }
   // The PTX of `module` for the device; null, with an error recorded, if there is none.
@@ -67,6 +69,8 @@ class State {
 // Records an error of this thread, with an explanation for people, and returns it.
 Status fail(Status status, std::string explanation);
 Status last_status(bool clear);
+// The fault that an earlier kernel ended in, recorded once more; kSuccess if there was none.
+Status earlier_fault();
 // The explanation if `status` is this thread's last error, else null.
 const char* explanation_of(Status status);
 

@@ -21,6 +21,7 @@ struct Capture {
   CaptureMode mode;
   std::thread::id thread;
   bool valid = true;
+  std::vector<Node*> left = {};  // the last nodes of streams that were destroyed before its end
 };
 
 struct StreamState {
@@ -95,6 +96,7 @@ Status legacy_is_free() {
 // Where work of `stream` goes: kSuccess and the stream if it is captured, null if it is performed now.
 Status place_for(Stream stream, StreamState*& captured) {
   captured = nullptr;
+  if (const Status status = earlier_fault(); status != kSuccess) return status;
   StreamState* const state = state_of(stream);
   if (state == nullptr) return no_stream();
   if (state->capture != nullptr) {
@@ -135,7 +137,10 @@ Status destroy_stream(Stream stream) {
   const std::lock_guard lock(State::get().mutex);
   StreamState* const state = state_of(stream);
   if (state == nullptr || reinterpret_cast<std::uintptr_t>(stream) <= 2) return no_stream();
-  if (state->capture != nullptr) state->capture->valid = false;
+  if (const auto capture = state->capture; capture != nullptr) {
+    if (capture->origin == stream) capture->valid = false;
+    merge(capture->left, state->tail);
+  }
   all().streams.erase(stream);
   return kSuccess;
 }
@@ -239,6 +244,7 @@ Status wait(Stream stream, Event event) {
 }
 
 Status synchronize(Stream stream, const char* call) {
+  if (const Status status = earlier_fault(); status != kSuccess) return status;
   const std::lock_guard lock(State::get().mutex);
   StreamState* const state = state_of(stream);
   if (state == nullptr) return no_stream();
@@ -248,6 +254,7 @@ Status synchronize(Stream stream, const char* call) {
 }
 
 Status synchronize_all(const char* call) {
+  if (const Status status = earlier_fault(); status != kSuccess) return status;
   const std::lock_guard lock(State::get().mutex);
   for (auto& [stream, state] : all().streams) {
     if (state.capture != nullptr && state.capture->valid)
@@ -258,6 +265,7 @@ Status synchronize_all(const char* call) {
 }
 
 Status synchronize_event(Event event, const char* call) {
+  if (const Status status = earlier_fault(); status != kSuccess) return status;
   const std::lock_guard lock(State::get().mutex);
   EventState* const state = event_of(event);
   if (state == nullptr) return no_event();
@@ -310,11 +318,11 @@ Status end_capture(Stream stream, Graph** graph) {
                  "a capture ends on the stream on which it began, and this is another");
   if (capture->thread != std::this_thread::get_id() && capture->mode != CaptureMode::kRelaxed)
     return spoil(*capture, kStreamCaptureWrongThread, "the capture began in another thread");
-  bool joined = true;
-  for (auto& [other, one] : all().streams) {
-    if (one.capture != capture) continue;
-    for (const Node* const node : one.tail) joined = joined && reaches(state->tail, node);
+  std::vector<Node*> ends = capture->left;
+  for (const auto& [other, one] : all().streams) {
+    if (one.capture == capture) merge(ends, one.tail);
   }
+  const bool joined = std::ranges::all_of(ends, [&](const Node* node) { return reaches(state->tail, node); });
   for (auto& [other, one] : all().streams) {
     if (one.capture != capture || other == stream) continue;
     one.capture = nullptr;

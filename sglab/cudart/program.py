@@ -20,6 +20,7 @@ def run_program(
     timeout: float | None = None,
     env: Mapping[str, str] | None = None,
     sanitize: bool = False,
+    folder: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a program with sglab's CUDA runtime in the place of libcudart.so.13, and of the driver, libcuda.so.1.
 
@@ -33,6 +34,7 @@ def run_program(
         timeout: seconds.
         env: variables on top of this process's.
         sanitize: look for races and misuse while kernels run; what is found goes to stderr, launch by launch.
+        folder: where it starts; None for this process's.
 
     Returns:
         with stdout and stderr as text.
@@ -47,7 +49,7 @@ def run_program(
     if sanitize:
         variables["SGLAB_SANITIZE"] = "1"
     words = [str(word) for word in command]
-    return subprocess.run(words, env=variables, capture_output=True, text=True, timeout=timeout)
+    return subprocess.run(words, env=variables, capture_output=True, text=True, timeout=timeout, cwd=folder)
 
 
 def runtime_folder() -> Path:

@@ -80,3 +80,40 @@ def test_faults_refusals_and_a_dying_process_have_their_words() -> None:
 def test_a_line_escapes_what_markdown_would_take() -> None:
     row = Row("family", "Reduce<int>|sum", "package 1", "sm_100a", "failed", message="a | b")
     assert line(row).count("&lt;int>\\|sum") == 1 and "failed: a \\| b" in line(row)
+
+
+def test_a_samples_constants_are_made_smaller_in_a_copy(tmp_path, monkeypatch) -> None:
+    from tools.compatibility.families.cuda_samples import _smaller, _sources
+
+    monkeypatch.setenv("SGLAB_CACHE", str(tmp_path / "cache"))
+    place = tmp_path / "sample"
+    place.mkdir()
+    text = "#define N_ROWS 512 // rows\nconst int N = 13 * 1048576 / 2;\nint main() { int M = N; }\n"
+    (place / "main.cpp").write_text('#include "part.cu"\n' + text)
+    (place / "part.cu").write_text("int NN = 3;\n")
+    (place / "kernel.cu").write_text("// a kernel\n")
+    cut = _smaller(place, {"N": "64", "N_ROWS": "8"})
+    own, others = _sources(cut)
+    assert (own.name, [path.name for path in others]) == ("main.cpp", ["kernel.cu"])
+    assert "#define N_ROWS 8// rows\nconst int N = 64;\nint main() { int M = N; }" in own.read_text()
+    assert text in (place / "main.cpp").read_text() and (cut / "part.cu").read_text() == "int NN = 3;\n"
+    assert _smaller(place, {}) == place
+    with pytest.raises(RefusedError, match="has no constant ROWS"):
+        _smaller(place, {"ROWS": "8"})
+
+
+def test_a_script_for_a_gpu_keeps_what_it_compares() -> None:
+    pytest.importorskip("triton")
+    from tools.compatibility.meter import Meter
+    from tools.compatibility.tutorials_host import script_on
+
+    with script_on(Meter("sm_100a", False), 100) as checks:
+        x = torch.ones(4, device="cuda", dtype=torch.float16)
+        assert x.device.type == "cpu" and x.to("cuda").cuda().device.type == "cpu"
+        torch.testing.assert_close(x, 2 * x, rtol=0, atol=0.5)
+        torch.testing.assert_close(x, x)
+        assert torch.allclose(x, 3 * x, atol=1.0)  # judged later
+    assert [(check.rtol, check.atol) for check in checks] == [(0, 0.5), (1e-3, 1e-5), (1e-5, 1.0)]
+    assert [float((check.expected - check.got).max()) for check in checks] == [1, 0, 2]
+    row = row_of(lambda meter: [Check(filled(meter), torch.arange(32).double(), 1e-6), checks[0]])
+    assert row.result == "wrong"

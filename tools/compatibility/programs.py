@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import re
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -85,26 +87,46 @@ def program(
     include: Sequence[Path],
     arch: str = "sm_100a",
     options: Sequence[str] = (),
+    others: Sequence[Path] = (),
+    data: Sequence[Path] = (),
+    sms: int | None = None,
+    faults: bool = False,
 ) -> Case:
     """A program that compares its results with a reference of its own.
 
     Args:
         passed: what it prints once it is content; a regular expression.
+        others: sources that are compiled with it.
+        data: folders of files that it reads: a copy of what they hold lies where it starts.
+        sms: of the emulated GPU: programs that fill it with CTAs are smaller on fewer.
+        faults: a kernel of it is meant to fault.
     """
 
     def run(meter: Meter) -> list[Check]:
-        executable = _built(source, arch, tuple(include), tuple(options))
-        ran = run_program(
-            [executable, *arguments], arch=arch, env={"SGLAB_VERBOSE": "1"}, sanitize=bool(meter.sanitize)
-        )
+        executable = _built(source, arch, tuple(include), tuple(options), tuple(others))
+        with tempfile.TemporaryDirectory() as folder:
+            for each in data:
+                shutil.copytree(each, folder, dirs_exist_ok=True)
+            ran = run_program(
+                [executable, *arguments],
+                arch=arch,
+                sms=sms,
+                env={"SGLAB_VERBOSE": "1"},
+                sanitize=bool(meter.sanitize),
+                folder=Path(folder),
+            )
         launches = _LAUNCH.findall(ran.stderr)
         meter.count(len(launches), sum(int(n) for n, _ in launches), sum(float(ms) for _, ms in launches) / 1e3)
         meter.found.update(Counter(_FINDING.findall(ran.stderr)))
-        if problem := _PROBLEM.search(ran.stderr):
+        if faults:
+            meter.count(1, 0, 0.0)  # a launch that did not end
+        elif problem := _PROBLEM.search(ran.stderr):
             raise RefusedError(problem[1])
-        if not launches or ran.returncode == _NO_SYMBOL:
-            raise RefusedError(f"exit code {ran.returncode}: {ran.stdout[-200:]}{ran.stderr[-200:]}")
-        content = ran.returncode == 0 and re.search(passed, ran.stdout) is not None and "ailed" not in ran.stdout
+        elif not launches or ran.returncode == _NO_SYMBOL:
+            raise RefusedError(f"exit code {ran.returncode}: {(ran.stdout + ran.stderr)[-200:]}")
+        content = (
+            ran.returncode == 0 and re.search(passed, ran.stdout) is not None and (faults or "ailed" not in ran.stdout)
+        )
         return [Check(torch.tensor(content), torch.tensor(True))]
 
     return Case(kernel, run, arch, OWN)
@@ -119,17 +141,20 @@ def curand() -> tuple[Path, ...]:
 
 
 @cache
-def _built(source: Path, arch: str, include: tuple[Path, ...], options: tuple[str, ...]) -> Path:
+def _built(
+    source: Path, arch: str, include: tuple[Path, ...], options: tuple[str, ...], others: tuple[Path, ...]
+) -> Path:
     number = arch.removeprefix("sm_")
     nvcc = find_nvcc()
     flags = [
         *("-std=c++17", "-O3", "-cudart", "shared", "--no-compress", *RELAXED),
         *("-gencode", f"arch=compute_{number},code=compute_{number}", *options),
     ]
-    key = content_key(nvcc_version(nvcc), str(source), source.read_text(), *flags)
+    texts = [each.read_text(errors="replace") for each in (source, *others)]
+    key = content_key(nvcc_version(nvcc), str(source), *texts, *flags)
 
     def build(folder: Path) -> None:
         paths = [f"-I{path}" for path in (source.parent, *include, *curand())]
-        run_nvcc([str(nvcc), *flags, *paths, str(source), "-o", "program"], source.name, folder)
+        run_nvcc([str(nvcc), *flags, *paths, str(source), *map(str, others), "-o", "program"], source.name, folder)
 
     return cached("compatibility", key, build) / "program"

@@ -154,6 +154,17 @@ int forbidden() {
   CHECK(cudaLaunchHostFunc(other, count, host));
   say("unjoined", cudaSuccess);
   std::printf("end: %s\n", cudaGetErrorName(cudaStreamEndCapture(other, &graph)));
+  for (const bool joins : {true, false}) {
+    cudaStream_t gone;
+    CHECK(cudaStreamCreate(&gone));
+    begin();
+    CHECK(cudaEventRecord(event, stream));
+    CHECK(cudaStreamWaitEvent(gone, event, 0));
+    CHECK(cudaLaunchHostFunc(gone, count, host));
+    CHECK(cudaEventRecord(event, gone));
+    if (joins) CHECK(cudaStreamWaitEvent(stream, event, 0));
+    say(joins ? "joined, destroyed" : "only destroyed", cudaStreamDestroy(gone));
+  }
   std::printf("null stream: %s\n",
               cudaGetErrorName(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeGlobal)));
   begin();

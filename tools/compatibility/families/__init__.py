@@ -46,5 +46,16 @@ def _family(module: str) -> Callable[[], Family]:
 
 FAMILIES: dict[str, Callable[[], Family]] = {
     name: _family(name)
-    for name in ("liger", "flag_gems", "cub", "flashinfer", "flashinfer_cute", "cutlass", "cute_examples", "quack")
+    for name in (
+        "liger",
+        "flag_gems",
+        "cub",
+        "flashinfer",
+        "flashinfer_cute",
+        "cutlass",
+        "cute_examples",
+        "quack",
+        "cuda_samples",
+        "triton_tutorials",
+    )
 }
