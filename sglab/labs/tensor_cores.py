@@ -201,7 +201,7 @@ def smem_descriptor() -> CodeQuestion:
                 "This is wgmma's descriptor. tcgen05's has a version, and the swizzle from bit 61 on.",
             ),
             (
-                lambda *case: descriptor(*case[:2], "none") | descriptor(*case) >> 61 << 62,
+                lambda *case: counted(*case) & ~(7 << 61) | descriptor(*case) >> 61 << 62,
                 "The version is right. The swizzle is Hopper's, from bit 62 on: here it has bits 61 to 63.",
             ),
             (without_units, "Addresses and offsets count in units of 16 bytes."),
