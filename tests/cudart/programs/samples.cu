@@ -75,7 +75,8 @@ int main(int count, char**) {
   CHECK(cudaProfilerStop());
   asserts<<<1, 1>>>(count + 1);
   std::printf("assert %d", static_cast<int>(cudaGetLastError()));
-  std::printf(", waited %d %d", static_cast<int>(cudaDeviceSynchronize()), static_cast<int>(cudaStreamSynchronize(0)));
+  std::printf(", waited %d %d", static_cast<int>(cudaDeviceSynchronize()),
+              static_cast<int>(cudaStreamSynchronize(0)));
   asserts<<<1, 1>>>(1);
   std::printf(", launched %d", static_cast<int>(cudaGetLastError()));
   std::printf(", copied %d\n", static_cast<int>(cudaMemcpy(out, out + 64, 4, cudaMemcpyDefault)));
