@@ -15,7 +15,8 @@ RENDER = """async ([loader, module, times]) => {
     const url = URL.createObjectURL(new Blob([loader], { type: "text/javascript" }));
     const { default: widget } = await import(url);
     const el = document.createElement("div");
-    const dispose = await widget.render({ model: { get: (name) => (name === "module" ? module : undefined) }, el });
+    const get = (name) => (name === "module" ? module : undefined);
+    const dispose = await widget.render({ model: { get, set() {}, on() {}, off() {} }, el });
     views.push(el.textContent);
     dispose();
     views.push(el.textContent);
