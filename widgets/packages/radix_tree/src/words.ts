@@ -34,7 +34,9 @@ export function sentence(op: Op, requests: readonly string[], pageSize: number):
     : "";
   switch (op.kind) {
     case "start":
-      return "The tree as the recording found it.";
+      return op.set.length > 1
+        ? "The tree as the recording found it; what was done to it before is not kept. Call engine.record() before a run to see all of it."
+        : "The tree as the recording found it: empty.";
     case "reset":
       return "The tree was emptied.";
     case "match":
