@@ -32,10 +32,12 @@ Memory::Shape Memory::shape(std::size_t access) const {
 }
 
 // What a port takes in one cycle is a sector. A line of which only a part is written needs one more, with
-// atomics every line; several lanes that write a sector of a line, store_line.
+// atomics every line of which there are several sectors; several lanes that write a sector of a line,
+// store_line.
 double store_units(const Trace& t, const Machine& m, std::size_t row) {
   const std::uint32_t sectors = t.accesses.sectors[row], lines = t.accesses.lines[row];
-  const bool whole = t.accesses.kind[row] == kStored && t.accesses.bytes[row] >= lines * kLine;
+  if (t.accesses.kind[row] != kStored) return sectors + std::min(lines, sectors - lines);
+  const bool whole = t.accesses.bytes[row] >= lines * kLine;
   if (whole) return sectors;
   const bool several = t.accesses.lanes[row] > sectors;
   return std::max<double>(sectors + lines, several ? lines * m.store_line : 0);
@@ -78,10 +80,14 @@ double Memory::load(std::uint32_t sm, double time, std::size_t access, const Cos
 }
 
 double Memory::store(std::uint32_t sm, double time, std::size_t access) {
+  return written(sm, time, access, store_units(t_, m_, access) * kSector / m_.store_rate);
+}
+
+// `cycles`: that the L2 cache is busy with it
+double Memory::written(std::uint32_t sm, double time, std::size_t access, double cycles) {
   const Shape s = shape(access);
-  const double bytes = static_cast<double>(s.sectors) * kSector;
-  bytes_l2_ += bytes;
-  double done = l2_.serve(time, store_units(t_, m_, access) * kSector / m_.store_rate);
+  bytes_l2_ += static_cast<double>(s.sectors) * kSector;
+  double done = l2_.serve(time, cycles);
   done = std::max(done, in_l2(time, s, true));
   if (!m_.warm) done += translation(sms_[sm], time, s.first);
   last_write_ = std::max(last_write_, done);
@@ -89,8 +95,8 @@ double Memory::store(std::uint32_t sm, double time, std::size_t access) {
 }
 
 double Memory::atomic(std::uint32_t sm, double time, std::size_t access) {
-  double done = store(sm, time, access);
   const Shape s = shape(access);
+  double done = written(sm, time, access, s.sectors / m_.atomic_rate);
   const std::uint32_t span = t_.accesses.span[access], bytes = t_.accesses.bytes[access];
   const double turns = span <= kWord ? bytes / span : std::max(s.sectors, bytes / kSector) / s.lines;
   for (std::uint32_t i = 0; i < s.lines; ++i) {
@@ -101,13 +107,24 @@ double Memory::atomic(std::uint32_t sm, double time, std::size_t access) {
   return done + m_.atomic_latency;
 }
 
+// The L2 cache reads bytes once that several SMs ask for while they are under way.
+double Memory::given(double time, std::size_t copy, double latency) {
+  const std::uint64_t address = t_.copies.address[copy];
+  const double bytes = t_.copies.bytes[copy];
+  if (address == 0) return l2_.serve(time, bytes / m_.copy_rate);
+  double& last = given_.at(address).filled;
+  const bool under_way = last != Lines::kNew && last + latency >= time;
+  return last = std::max(under_way ? last : 0,
+                         l2_.serve(time, bytes / (under_way ? m_.same_copy_rate : m_.copy_rate)));
+}
+
 double Memory::copy_in(std::uint32_t sm, double time, std::size_t copy, double latency, bool gathered) {
   const double bytes = t_.copies.bytes[copy];
   bytes_l2_ += bytes;
-  double done = sms_[sm].copies.serve(time, bytes / m_.copy_port);
-  done = std::max({done, l2_.serve(time, bytes / m_.copy_rate), copy_in_l2(time, copy, false, gathered)}) +
-         latency;
-  return done + translation(sms_[sm], time, t_.copies.address[copy]);
+  const double done = sms_[sm].copies.serve(time, bytes / m_.copy_port);
+  const double read = gathered ? l2_.serve(time, bytes / m_.load_rate) : given(time, copy, latency);
+  return std::max({done, read, copy_in_l2(time, copy, false, gathered)}) + latency +
+         translation(sms_[sm], time, t_.copies.address[copy]);
 }
 
 double Memory::copy_out(std::uint32_t sm, double time, std::size_t copy, double& read) {

@@ -82,6 +82,8 @@ class Memory {
     bool dense;  // one stretch
   };
   Shape shape(std::size_t access) const;
+  double written(std::uint32_t sm, double time, std::size_t access, double cycles);
+  double given(double time, std::size_t copy, double latency);
   // When what is loaded of [address, address + bytes) has come into the L2 cache, from memory or on its way
   // already, or the memory has taken what is stored; 0: it has been there.
   double in_l2(double time, std::uint64_t address, std::uint64_t bytes, bool stores);
@@ -99,8 +101,8 @@ class Memory {
   std::vector<Sm> sms_;
   Server l2_, hbm_;
   std::vector<Server> slices_;  // of the L2 cache: atomics on a word take turns there
-  Lines touched_;
-  double resident_ = 1;  // the part of the footprint that the L2 cache holds at the start
+  Lines touched_, given_;       // given_: copies by address, when the L2 cache last gave their bytes
+  double resident_ = 1;         // the part of the footprint that the L2 cache holds at the start
   double last_write_ = 0, bytes_l2_ = 0, bytes_hbm_ = 0;
 };
 
