@@ -1,5 +1,7 @@
 #include "timing/memory.hpp"
 
+#include <bit>
+
 namespace sglab::emu::timing {
 namespace {
 
@@ -11,7 +13,7 @@ constexpr std::uint32_t kWord = 8;  // bytes of the widest word that an atomic c
 Memory::Memory(const Trace& trace, const Machine& machine)
     : t_(trace), m_(machine), sms_(machine.sms), slices_(machine.l2_slices) {
   const double left = m_.l1_capacity - static_cast<double>(t_.shared_bytes) * t_.ctas_per_sm;
-  const auto lines = static_cast<std::size_t>(std::max(left, 8.0 * kLine) / kLine);
+  const auto lines = static_cast<std::size_t>(std::max(left, 8.0 * kLine) / kLine) / kWays * kWays;
   for (Sm& sm : sms_) sm.l1.resize(lines);
   if (m_.warm) {
     measure_footprint();
@@ -27,6 +29,7 @@ Memory::Shape Memory::shape(std::size_t access) const {
   s.lines = t_.accesses.lines[access];
   s.first = t_.accesses.address[access];
   s.dense = span <= s.sectors * kSector;
+  s.last = s.first + span - 1;
   s.stride = s.lines > 1 ? (span - 1) / (s.lines - 1) : 0;
   return s;
 }
@@ -43,29 +46,57 @@ double store_units(const Trace& t, const Machine& m, std::size_t row) {
   return std::max<double>(sectors + lines, several ? lines * m.store_line : 0);
 }
 
+// The sectors of the i-th line that an access touches, a bit each.
+std::uint32_t Memory::sectors_of(const Shape& s, std::uint32_t i) {
+  constexpr std::uint32_t kAll = 15, kPerLine = kLine / kSector;
+  const std::uint64_t at = s.first + i * s.stride;
+  const auto place = static_cast<std::uint32_t>(at % kLine / kSector);
+  if (!s.dense) {  // as many on each line
+    const std::uint32_t some = (1u << std::min((s.sectors + s.lines - 1) / s.lines, kPerLine)) - 1;
+    return (some << place | some << place >> kPerLine) & kAll;
+  }
+  const std::uint32_t from = i == 0 ? place : 0;
+  const std::uint32_t to =
+      i + 1 == s.lines ? static_cast<std::uint32_t>(s.last % kLine / kSector) : kPerLine - 1;
+  return kAll >> (kPerLine - 1 - to) & kAll << from;
+}
+
+// The place of a line in the L1 cache; of its set, what was not used for longest makes room.
+Memory::Tag& Memory::in_l1(Sm& sm, std::uint64_t line) {
+  Tag* const set = &sm.l1[mix(line) % (sm.l1.size() / kWays) * kWays];
+  Tag* chosen = set;
+  for (Tag* tag = set; tag != set + kWays && chosen->line != line; ++tag) {
+    if (tag->line == line || tag->used < chosen->used) chosen = tag;
+  }
+  if (chosen->line != line) *chosen = {line, 0, 0, 0};
+  chosen->used = ++sm.uses;
+  return *chosen;
+}
+
 double Memory::load(std::uint32_t sm, double time, std::size_t access, const Cost& cost) {
   const Shape s = shape(access);
   Sm& here = sms_[sm];
   double done = time + m_.l1_latency;
   std::uint32_t lines = s.lines;
-  std::vector<Tag>& l1 = here.l1;
   Tag* filled[32];
-  std::uint32_t fills = 0;
-  for (std::uint32_t i = 0; i < s.lines; ++i) {
-    const std::uint64_t line = (s.first + i * s.stride) / kLine;
-    if (cost.cached) {
-      Tag& tag = l1[mix(line) % l1.size()];
-      if (tag.line == line) {
-        done = std::max(done, tag.filled);
-        --lines;
-        continue;
-      }
-      tag.line = line;
+  std::uint32_t fills = 0, asked = 0, missing = 0;
+  for (std::uint32_t i = 0; cost.cached && i < s.lines; ++i) {
+    const std::uint32_t sectors = sectors_of(s, i);
+    Tag& tag = in_l1(here, (s.first + i * s.stride) / kLine);
+    const std::uint32_t absent = sectors & ~tag.sectors;
+    asked += static_cast<std::uint32_t>(std::popcount(sectors));
+    missing += static_cast<std::uint32_t>(std::popcount(absent));
+    if (absent != 0) {
+      tag.sectors |= absent;
       filled[fills++] = &tag;
+    } else {
+      done = std::max(done, tag.filled);
+      --lines;
     }
   }
   if (lines == 0) return done;
-  const double bytes = static_cast<double>(s.sectors) / s.lines * kSector * lines;
+  const double part = cost.cached ? static_cast<double>(missing) / asked : 1;
+  const double bytes = part * s.sectors * kSector;
   bytes_l2_ += bytes;
   double got = here.lsu.serve(time, bytes / m_.load_port);
   got = std::max(got, l2_.serve(time, std::max(bytes / m_.load_rate, lines / m_.l2_lines))) + m_.l2_latency;
