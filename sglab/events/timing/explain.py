@@ -13,6 +13,7 @@ import numpy as np
 from sglab.events.columns import EventColumns
 from sglab.events.tables import GLOBAL, READ, SHARED, WRITE
 from sglab.events.timing.ncu_report import ProfiledLaunch, launch_of
+from sglab.events.timing.tables import access_columns
 from sglab.gpu.errors import LaunchError
 
 if TYPE_CHECKING:
@@ -104,16 +105,17 @@ def counted(log: EventColumns) -> dict[str, int]:
         log: recorded with details.
     """
     rows = log.accesses
+    sectors = access_columns(rows, log.allocations)["sectors"]
     in_global, shared = rows.space == GLOBAL, rows.space == SHARED
     loads, stores, both = (in_global & (rows.kind == kind) for kind in (READ, WRITE, READ | WRITE))
     wavefronts = rows.wavefronts[shared].astype(np.int64)
     least = np.maximum(-(-rows.nbytes[shared].astype(np.int64) // 128), 1)
     sums = (
         loads.sum(),
-        rows.sectors[loads].sum(dtype=np.int64),
+        sectors[loads].sum(dtype=np.int64),
         stores.sum(),
-        rows.sectors[stores].sum(dtype=np.int64),
-        rows.sectors[both].sum(dtype=np.int64),
+        sectors[stores].sum(dtype=np.int64),
+        sectors[both].sum(dtype=np.int64),
         wavefronts.sum(),
         np.maximum(wavefronts - least, 0).sum(),
     )

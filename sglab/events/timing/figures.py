@@ -58,7 +58,7 @@ _SM_90 = (
         64,
         "",
         "named barriers per SM",
-        "measured: launches of feed_by_barriers: the driver has room for 4 CTAs that may name 16 each",
+        "measured: launches.feed_by_barriers, ctas_per_sm: 4 CTAs that may name 16 barriers each",
     ),
     Figure(
         "launch", 1400, "cycles", "from one launch to the next when nothing runs", "measured: launch.empty_kernel_us"
@@ -226,7 +226,7 @@ _SM_90 = (
         7570,
         "B/cycle",
         "the same, bytes that are under way to another SM already",
-        "measured, at least: pattern.bulk_shared_bytes_per_cycle_per_sm_by_group, 132",
+        "measured: pattern.bulk_shared_bytes_per_cycle_per_sm_by_group, 132; at least",
     ),
     Figure(
         "copy_store_port",

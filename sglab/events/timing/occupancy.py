@@ -46,10 +46,11 @@ def named_barriers(code: Code) -> int:
     """
     texts = [code.text(line) for line, *_ in code.rows if line]
     uses = [found for text in texts if (found := _BARRIER.search(text))]
+    others = [text for text in texts if not _BARRIER.search(text)]
     if not uses:
         return 0
-    numbers = {found[1]: int(found[2]) for text in texts if (found := _NUMBER.search(text))}
-    written = [found[1] for text in texts if (found := _WRITTEN.search(text))]
+    numbers = {found[1]: int(found[2]) for text in others if (found := _NUMBER.search(text))}
+    written = [found[1] for text in others if (found := _WRITTEN.search(text))]
     most = 0
     for use in uses:
         name = use[1] or use[2]

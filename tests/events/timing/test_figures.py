@@ -35,6 +35,7 @@ def test_measured_figures_name_entries_of_the_measurement() -> None:
     measured = json.loads((ROOT / "benchmarks/calibration/measured/h100.json").read_text())["microbenchmarks"]
     kinds = json.loads((ROOT / "benchmarks/calibration/measured/kinds_h100.json").read_text())
     measured["probes"] = {key.split(",")[0]: value for key, value in kinds["probes"].items()}
+    measured["launches"] = {row["kernel"]: row for row in kinds["launches"]}
     for row in FIGURES["sm_90"].rows:
         if row.source.startswith("measured: "):
             part, _, name = row.source.removeprefix("measured: ").split(",")[0].partition(".")

@@ -42,13 +42,49 @@ def test_loads_of_four_iterations_of_a_counted_loop_are_in_flight_together(trips
     assert cycles(loop(trips)) == pytest.approx(FIRST + latencies * LATENCY, rel=0.25, abs=40)
 
 
+def test_a_pragma_holds_for_its_own_loop_only() -> None:
+    """Though lanes meet ahead of the other one, at a place that no line of the text has."""
+    other = """
+  mov.u32 %n, 2;
+other:
+  .pragma "nounroll";
+  sub.u32 %n, %n, 1; setp.ne.u32 %p, %n, 0;
+  @%p bra other;
+  mov.u32 %i, 8; mov.b64 %at, %out; mov.f32 %sum, 0f00000000;
+again:
+  ld.global.f32 %f, [%at];
+  add.f32 %sum, %sum, %f; add.s64 %at, %at, 128; sub.u32 %i, %i, 1;
+  setp.ne.u32 %p, %i, 0;
+  @%p bra again;
+  st.global.f32 [%address], %sum;"""
+    assert cycles(kernel(other, REGISTERS)) == pytest.approx(FIRST + 2 * LATENCY, rel=0.25)
+
+
+def test_iterations_wait_where_registers_run_out() -> None:
+    """Four words a trip: 16 registers hold what fewer than four trips load."""
+    made = kernel(
+        """
+  mov.u32 %i, 8; mov.b64 %at, %out; mov.f32 %sum, 0f00000000;
+again:
+  ld.global.v4.f32 {%f, %g, %h, %k}, [%at];
+  add.f32 %sum, %sum, %f; add.f32 %sum, %sum, %k; add.s64 %at, %at, 128; sub.u32 %i, %i, 1;
+  setp.ne.u32 %p, %i, 0;
+  @%p bra again;
+  st.global.f32 [%address], %sum;""",
+        REGISTERS + ".reg .f32 %h, %k;",
+    )
+    assert cycles(made, registers=32) == pytest.approx(FIRST + 2 * LATENCY, rel=0.25)
+    assert cycles(made, registers=16) == pytest.approx(FIRST + 4 * LATENCY, rel=0.25)
+
+
 @pytest.mark.parametrize(
     "made",
     [
         loop(8, pragma='.pragma "nounroll";'),
         loop(8, end="setp.eq.u32 %p, %word, 0; setp.ne.and.u32 %p, %i, 0, %p;"),
+        loop(8, end="setp.ne.u32 %p, %t, 99; setp.ne.and.u32 %p, %i, 0, %p; setp.ne.and.u32 %p, %n, %i, %p;"),
     ],
-    ids=["nounroll", "left on what was loaded"],
+    ids=["nounroll", "left on what was loaded", "left for two reasons"],
 )
 def test_other_loops_load_once_per_iteration(made: Any) -> None:
     assert cycles(made) > 8 * LATENCY
