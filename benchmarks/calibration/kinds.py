@@ -127,7 +127,7 @@ def hash_table(ctas: int) -> torch.Tensor:
         while slots[slot] not in (0, key):
             slot = (slot + 1) % SLOTS
         slots[slot] = key
-    return torch.from_numpy(slots.view(np.int32))
+    return torch.from_numpy(slots.view(np.int32)).clone()  # aligned as tensors are
 
 
 def wanted_keys(ctas: int) -> torch.Tensor:
@@ -135,7 +135,7 @@ def wanted_keys(ctas: int) -> torch.Tensor:
     rng = np.random.default_rng(1)
     known = rng.choice(_keys(), ctas * 1024)
     other = rng.integers(1, 2**31, ctas * 1024, dtype=np.uint32)
-    return torch.from_numpy(np.where(rng.random(ctas * 1024) < 2 / 3, known, other).view(np.int32))
+    return torch.from_numpy(np.where(rng.random(ctas * 1024) < 2 / 3, known, other).view(np.int32)).clone()
 
 
 def tiles(ctas: int) -> torch.Tensor:

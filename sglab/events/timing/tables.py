@@ -59,13 +59,14 @@ def placed(addresses: Array, allocations: Sequence[Allocation]) -> Array:
 
 
 def access_columns(accesses: Accesses, allocations: Sequence[Allocation]) -> dict[str, Array]:
-    """With global addresses as `placed` has them; one stretch covers sectors and lines as it does there."""
+    """With global addresses as `placed` has them; sectors and lines are those that it covers there."""
     in_global = accesses.space == GLOBAL
     address = np.where(in_global, placed(accesses.address, allocations), accesses.address)
     stretch = in_global & (accesses.span <= accesses.sectors.astype(np.uint32) * 32)
     last = address + accesses.span - 1
     lines = np.where(stretch, last // _LINE - address // _LINE + 1, accesses.lines).astype(np.uint8)
-    sectors = np.where(stretch, last // _SECTOR - address // _SECTOR + 1, accesses.sectors).astype(np.uint8)
+    whole = in_global & (accesses.nbytes >= accesses.span)  # lanes leave no gaps
+    sectors = np.where(whole, last // _SECTOR - address // _SECTOR + 1, accesses.sectors).astype(np.uint8)
     return {**vars(accesses), "address": address, "sectors": sectors, "lines": lines}
 
 
