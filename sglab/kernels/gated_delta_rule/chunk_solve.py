@@ -100,13 +100,18 @@ def gated_delta_solve_kernel(
         k_ptr + token[:, None] * stride_kt + head // group * stride_kh + dim[None, :], mask=there & wide, other=0.0
     )
     q, k = unit_rows(q, NORMALISE) * scale, unit_rows(k, NORMALISE)
-    # One gate per head: a column that is broadcast.
-    each = dim[None, :] if PER_DIM else tl.zeros([1, 1], tl.int32)
-    gated = there & (wide if PER_DIM else each == 0)
-    gate = g_ptr + token[:, None] * stride_gt + head * stride_gh + each
-    since_start = tl.cumsum(tl.load(gate, mask=gated, other=0.0), axis=0)
-    following = gated & (row + 1 < CHUNK)[:, None] & (token + 1 < end)[:, None]
-    to_end = tl.cumsum(tl.load(gate + stride_gt, mask=following, other=0.0), axis=0, reverse=True)
+    gate = g_ptr + token * stride_gt + head * stride_gh
+    if PER_DIM:
+        gated = there & wide
+        gates = gate[:, None] + dim[None, :]
+        since_start = tl.cumsum(tl.load(gates, mask=gated, other=0.0), axis=0)
+        following = gated & (row + 1 < CHUNK)[:, None] & (token + 1 < end)[:, None]
+        to_end = tl.cumsum(tl.load(gates + stride_gt, mask=following, other=0.0), axis=0, reverse=True)
+    else:  # a column that is broadcast; as sums, for Triton 3.6 cannot compile a scan of one column
+        g = tl.load(gate, mask=token < end, other=0.0)[None, :]
+        later = row[None, :] > row[:, None]
+        since_start = tl.sum(tl.where(later, 0.0, g), axis=1)[:, None]
+        to_end = tl.sum(tl.where(later, g, 0.0), axis=1)[:, None]
     from_start = tl.exp(since_start)
     reads = tl.dot(inverse, (k * from_start * beta).to(COMPUTE), input_precision=PRECISION)
     tall = (at * CHUNK + row[:, None]) * K + dim[None, :]
