@@ -2,7 +2,8 @@
 
 Life of a backend: made once from the model runner; `prepare` once per forward pass (index arrays and plans that all
 layers share); `forward` once per layer. Under a CUDA graph the metadata lives in buffers allocated once (`init_graph`),
-filled outside the graph before each capture (`prepare_capture`) and each replay (`prepare_replay`).
+filled outside the graph before each capture (`prepare_capture`) and each replay (`prepare_replay`), or by the graph
+itself (`fill_in_graph`).
 
 A backend overrides `attend` and, of the others, what its kernels need; what it serves it declares in `capabilities`,
 from which every refusal comes. SGLang's method names and signatures are in `sglab.attention.sglang`.
@@ -178,6 +179,14 @@ class AttentionBackend(ABC):
         """
         self.refuse_unserved(Demand.of_batch(graph_batch))
         self._check_metadata(graph_batch)
+
+    def fill_in_graph(self, graph_batch: GraphBatch) -> bool:
+        """While a graph is captured: launch what fills its buffers, so that each replay does it and no host has to.
+
+        Returns:
+            Whether the backend can; `prepare_replay` is then left out (the check of metadata is not, where it is on).
+        """
+        return False
 
     def _check_metadata(self, batch: ForwardBatch | GraphBatch, before_capture: bool = False) -> None:
         """Refuse lengths, rows, slots and pages that disagree with requests and pools, if the runner's switch is on.

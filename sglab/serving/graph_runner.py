@@ -17,6 +17,7 @@ import torch
 from sglab.attention import AttentionBackend
 from sglab.attention.capabilities import Demand
 from sglab.engine import AttnBackend, ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
+from sglab.engine.batch.metadata import is_checked
 from sglab.engine.graphs import GraphInputBuffers, RecordedGraph
 from sglab.layers.moe.experts import FusedMoE
 from sglab.layers.moe.topk import Routing
@@ -58,6 +59,8 @@ class CapturedGraph:
     """Views of the input buffers."""
     output: ModelOutput
     """Tensors that every replay writes."""
+    fills_metadata: bool = False
+    """Whether a replay fills the backend's metadata itself."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,8 @@ class CudaGraphRunner:
         if not self._with_metadata:
             self.backend.prepare(captured.batch)
             return
+        if captured.fills_metadata and not is_checked(captured.batch, self.runner):
+            return
         lengths = batch.seq_lens_cpu
         if lengths is not None and padding:
             lengths = torch.cat((lengths, lengths.new_full((padding,), self.buffers.fill)))
@@ -159,9 +164,10 @@ class CudaGraphRunner:
             return CapturedGraph(bs, graph, batch, output)
         cuda_graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(cuda_graph, pool=self._pool):
+            fills = self.backend.fill_in_graph(self._graph_batch(batch, None, None))
             output = self._run(batch)
         self._pool = self._pool or cuda_graph.pool()
-        return CapturedGraph(bs, cuda_graph, batch, output)
+        return CapturedGraph(bs, cuda_graph, batch, output, fills)
 
     def _run(self, batch: ForwardBatch) -> ModelOutput:
         assert batch.positions is not None

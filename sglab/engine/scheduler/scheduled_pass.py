@@ -11,7 +11,7 @@ from sglab.engine.batch.req import Decode, Req
 from sglab.engine.batch.schedule_batch import ModelWorkerBatch, ScheduleBatch
 from sglab.engine.batch.token_logprob import TokenLogprob
 from sglab.engine.cache.radix_cache import RadixCache
-from sglab.engine.scheduler.history import BatchEntry, DecodeEntries, Decision, History, StepRecord
+from sglab.engine.scheduler.history import BatchEntry, Decision, DecodeEntries, History, StepRecord
 from sglab.engine.scheduler.invariants import pool_use
 from sglab.engine.scheduler.new_token_ratio import NewTokenRatioTracker
 
@@ -138,8 +138,17 @@ def schedule(scheduler: Planner, batch: ScheduleBatch, plan: Planned) -> Schedul
 
 def apply_result(scheduled: ScheduledPass, result: PassResult, tree_cache: RadixCache, decode: Decode | None) -> None:
     """Append the tokens, end what has ended, and hand pages to the tree."""
+    scheduled.record.graph_bs = result.graph_bs
+    allocator = tree_cache.token_to_kv_pool_allocator
+    allocator.free_group_begin()  # what a pass's requests give back is looked at once
+    try:
+        _apply(scheduled, result, tree_cache, decode)
+    finally:
+        allocator.free_group_end()
+
+
+def _apply(scheduled: ScheduledPass, result: PassResult, tree_cache: RadixCache, decode: Decode | None) -> None:
     record = scheduled.record
-    record.graph_bs = result.graph_bs
     scored = result.input_logprobs
     for i, (entry, tokens) in enumerate(zip(scheduled.entries, result.next_token_ids, strict=True)):
         req = entry.req
