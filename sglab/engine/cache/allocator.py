@@ -113,9 +113,9 @@ class BaseTokenToKVPoolAllocator(ABC):
         """Every page is in the pool, not free, and named once."""
         known = pages.clamp(0, self.num_pages)
         times_free = torch.zeros(self.num_pages + 1, dtype=torch.int32, device=self.device)
-        times_free[0] = 1
-        times_free[self.free_pages] = 1
-        times_free[self.release_pages] = 1
+        times_free[:1].fill_(1)
+        times_free.index_fill_(0, self.free_pages, 1)  # a subscript would bring its 1 from the host, and wait
+        times_free.index_fill_(0, self.release_pages, 1)
         times_free.index_add_(0, known, torch.ones_like(known, dtype=torch.int32))
         wrong = (pages != known) | (times_free[known] > 1)
         if self._audit is not None:

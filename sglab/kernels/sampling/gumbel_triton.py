@@ -10,8 +10,8 @@ import triton.language as tl
 from sglab.kernels.sampling.gumbel import COLUMNS, GumbelArguments
 from sglab.triton import LaunchRecord, triton_kernel
 
-PROGRAMS = 1024
-"""Rows are cut into parts until there are about so many programs."""
+PARTS = 16
+"""Of each row, whatever their number: another would be another kernel to compile while requests come and go."""
 
 
 @triton_kernel
@@ -81,16 +81,14 @@ def gumbel_rows_kernel(best_ptr, token_ptr, state_ptr, out_ptr, width, PARTS: tl
 
 def run(a: GumbelArguments) -> tuple[LaunchRecord, ...]:
     rows, width = a.logits.shape
-    steps = triton.cdiv(width, COLUMNS)
-    parts = triton.next_power_of_2(max(1, min(PROGRAMS // rows, steps)))
-    best = torch.empty(rows, parts, dtype=torch.float32, device=a.device)
-    token = torch.empty(rows, parts, dtype=torch.int32, device=a.device)
-    first = gumbel_parts_kernel[(rows, parts)](
+    best = torch.empty(rows, PARTS, dtype=torch.float32, device=a.device)
+    token = torch.empty(rows, PARTS, dtype=torch.int32, device=a.device)
+    first = gumbel_parts_kernel[(rows, PARTS)](
         *(a.logits, a.temperatures, a.greedy, a.state, best, token),
-        *(width, triton.cdiv(steps, parts), a.logits.stride(0)),
-        PARTS=parts,
+        *(width, triton.cdiv(width, COLUMNS * PARTS), a.logits.stride(0)),
+        PARTS=PARTS,
         COLUMNS=COLUMNS,
         num_warps=4,
     )
-    second = gumbel_rows_kernel[(rows,)](best, token, a.state, a.out, width, PARTS=parts, num_warps=1)
+    second = gumbel_rows_kernel[(rows,)](best, token, a.state, a.out, width, PARTS=PARTS, num_warps=1)
     return first, second
