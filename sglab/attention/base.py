@@ -168,8 +168,10 @@ class AttentionBackend(ABC):
             weights: float32 [tokens, index heads].
 
         Returns:
-            int32 [tokens, topk], positions in its request, −1 for none; None where no request can have more than topk.
+            int32 [tokens, topk], positions in its request, −1 for none; None where none has more than topk.
         """
+        if forward_batch.forward_mode.is_idle():
+            return None
         serving = self.serving
         asked = "auto" if serving.runner is None else serving.runner.kernel_implementation
         return choose_tokens(q, keys, weights, serving.index_rows(forward_batch), topk, asked)
