@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from sglab.attention.arithmetic.chosen import IndexRows, choose_tokens
 from sglab.attention.capabilities import Capabilities, Demand, UnsupportedError, refuse_unserved, unserved
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.registry import capabilities_by_name
@@ -141,6 +142,44 @@ class AttentionBackend(ABC):
         )
         if plain:
             self._served |= {asked}
+
+    @property
+    def runner(self) -> ModelRunner | None:
+        """What it was made for."""
+        return self._runner
+
+    @property
+    def takes_chosen(self) -> bool:
+        """Whether `forward` takes topk_indices in the pass last prepared."""
+        return self.serving.capabilities.topk_indices
+
+    def choose_tokens(
+        self,
+        q: torch.Tensor,
+        keys: torch.Tensor,
+        weights: torch.Tensor,
+        topk: int,
+        forward_batch: ForwardBatch,
+    ) -> torch.Tensor | None:
+        """What each query token of the pass last prepared attends to, by an indexer's logits.
+
+        Args:
+            q: [tokens, index heads, index dim].
+            keys: [slots, index dim], the pool's, the new tokens' included.
+            weights: float32 [tokens, index heads].
+
+        Returns:
+            int32 [tokens, topk], positions in its request, −1 for none; None where none has more than topk.
+        """
+        if forward_batch.forward_mode.is_idle():
+            return None
+        serving = self.serving
+        asked = "auto" if serving.runner is None else serving.runner.kernel_implementation
+        return choose_tokens(q, keys, weights, serving.index_rows(forward_batch), topk, asked)
+
+    def index_rows(self, forward_batch: ForwardBatch) -> IndexRows:
+        """The keys that an indexer scores the pass's query tokens against."""
+        return IndexRows.of(forward_batch)
 
     @abstractmethod
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:

@@ -16,7 +16,15 @@ import torch
 
 from sglab.attention import AttentionBackend
 from sglab.attention.capabilities import Demand
-from sglab.engine import AttnBackend, ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
+from sglab.engine import (
+    AttnBackend,
+    ChoosingBackend,
+    ForwardBatch,
+    ForwardMode,
+    GraphBatch,
+    ModelRunner,
+    RadixAttention,
+)
 from sglab.engine.batch.metadata import is_checked
 from sglab.engine.graphs import GraphInputBuffers, RecordedGraph
 from sglab.layers.moe.experts import FusedMoE
@@ -24,6 +32,7 @@ from sglab.layers.moe.topk import Routing
 from sglab.models import CausalLM
 from sglab.planning import capture_order, limit_to_pool, replay_batch_size
 from sglab.serving.config import EngineConfig
+from sglab.serving.indexed import chooses_outside, refuse_outside
 from sglab.serving.model_output import ModelOutput
 
 WARM_UPS = 2
@@ -38,7 +47,7 @@ def captures_decodes(config: EngineConfig, backend: AttentionBackend, device_typ
     Raises:
         UnsupportedError: graphs were asked for with a backend that has none; it names those that do.
     """
-    if not config.graphs(device_type):
+    if not config.graphs(device_type) or (config.cuda_graph is None and chooses_outside(backend)):
         return False
     unnamed = config.attention_backend == "auto" and device_type == "cpu"
     if unnamed or ForwardMode.DECODE in backend.capabilities.graph_modes:
@@ -87,6 +96,7 @@ class CudaGraphRunner:
     def __init__(
         self, model: CausalLM, runner: ModelRunner, backend: AttentionBackend, capture_bs: Sequence[int]
     ) -> None:
+        refuse_outside(backend)
         self.model, self.runner, self.backend = model, runner, backend
         self.capture_bs = limit_to_pool(sorted(set(capture_bs)), runner.req_to_token_pool.size)
         self.device = runner.device
@@ -259,3 +269,21 @@ class AttentionLaunches:
             lambda: self.backend.forward(q, k, v, layer, forward_batch, **options),
             reads,
         )
+
+    @property
+    def takes_chosen(self) -> bool:
+        return isinstance(self.backend, ChoosingBackend) and self.backend.takes_chosen
+
+    def choose_tokens(
+        self, q: torch.Tensor, keys: torch.Tensor, weights: torch.Tensor, topk: int, forward_batch: ForwardBatch
+    ) -> torch.Tensor | None:
+        """Record the choice with these tensors; whether there is one depends on the capture alone."""
+
+        def choose() -> torch.Tensor:
+            assert isinstance(self.backend, ChoosingBackend)
+            chosen = self.backend.choose_tokens(q, keys, weights, topk, forward_batch)
+            return q.new_empty(0, dtype=torch.int32) if chosen is None else chosen
+
+        reads = (q, keys, weights, forward_batch.seq_lens, forward_batch.req_pool_indices)
+        out = self.graph.launch("choice of tokens", choose, reads)
+        return out if out.numel() else None
