@@ -60,7 +60,11 @@ def first_drafts(text: str, count: int) -> Question:
         truth=truth,
         because=f"{{truth!r}}: it followed the latest earlier {suffix!r}.",
         hint=f"The last four letters are {suffix!r}. Where did they stand before, and what came next?",
-        ideas=((earliest, f"That followed the first {suffix!r}. The drafter begins with the latest."),),
+        ideas=(
+            (earliest, f"That followed the first {suffix!r}. The drafter begins with the latest."),
+            (truth().strip(), "Nearly: a space is a letter, too, and counts."),
+        ),
+        exact=True,
     )
 
 
