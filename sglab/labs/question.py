@@ -130,7 +130,7 @@ def form(value: Any) -> str:
 
 
 def same(given: Any, truth: Any, tolerance: float, exact: bool = False) -> bool:
-    """Equal: text by its words (see `same_text`), or letter by letter if `exact`; integers exactly, other numbers within
+    """Equal: text by its words (see `same_text`), letter by letter if `exact`; integers exactly, other numbers within
     `tolerance`; lists item by item."""
     if isinstance(truth, list):
         if not isinstance(given, list) or len(given) != len(truth):
@@ -151,8 +151,8 @@ def same_text(given: str, truth: str) -> bool:
     Words stay apart: where `truth` has a space or a comma, `given` has spaces, commas, `_` or `-`, however many. The
     parts of one name ("flash_mla", "FlashMLA") may be written with any of them or none, as widgets and code do.
     """
-    words = [[re.escape(part) for part in _PARTS.findall(word) if part] for word in re.split(r"[\s,]+", truth.strip(" ,"))]
-    pattern = r"[\s,_-]+".join(r"[\s_-]*".join(parts) for parts in words)
+    words = [_PARTS.findall(word) for word in re.split(r"[\s,]+", truth.strip(" ,"))]
+    pattern = r"[\s,_-]+".join(r"[\s_-]*".join(re.escape(part) for part in parts if part) for parts in words)
     return re.fullmatch(rf"[\s,]*{pattern}[\s,]*", given, re.IGNORECASE) is not None
 
 
