@@ -129,6 +129,12 @@ def form(value: Any) -> str:
     return f"a list of {inside.get(kinds.pop(), 'lists')}" if len(kinds) == 1 else "a list"
 
 
+def sentence(text: str) -> str:
+    """A finding's or an error's message as a sentence that another may follow."""
+    text = f"{text} them" if text.endswith(" between") else text
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
 def same(given: Any, truth: Any, tolerance: float, exact: bool = False) -> bool:
     """Equal: text by its words (see `same_text`), letter by letter if `exact`; integers exactly, other numbers within
     `tolerance`; lists item by item."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sglab.labs import Question
+from sglab.labs.question import sentence
 
 
 def ask(truth: object, tolerance: float = 0.01) -> Question:
@@ -149,3 +150,8 @@ def test_a_known_wrong_idea_gets_its_own_feedback() -> None:
     assert question.check(9).text == "Count the bonus token."
     assert question.check([1]).text == "One each."
     assert question.check(7).text == "Look again." and question.check(8).right
+
+
+def test_a_message_becomes_a_sentence_that_feedback_may_follow() -> None:
+    assert sentence("wgmma.wait_group is missing between") == "wgmma.wait_group is missing between them."
+    assert sentence("no warp can continue") == sentence("no warp can continue.") == "no warp can continue."
