@@ -73,6 +73,7 @@ Status launch(const void* stub, Dim3 grid, Dim3 block, Dim3 cluster, std::size_t
       .arguments = arguments,
       .allocations = allocations.data(),
       .allocation_count = allocations.size(),
+      .heap_bytes = heap_limit(),
   };
   const char* const problem = state.launcher(&request, state.launcher_data);
   if (problem == nullptr) return kSuccess;
