@@ -91,8 +91,11 @@ def script_on(meter: Meter, capability: int, widened: Sequence[str] = ()) -> Ite
 
 
 def _widened(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*args: Any) -> Any:
-        return function(*(one.double() if isinstance(one, torch.Tensor) else one for one in args))
+    def wide(value: Any) -> Any:
+        return value.double() if isinstance(value, torch.Tensor) else value
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*map(wide, args), **{name: wide(value) for name, value in kwargs.items()})
 
     return call
 

@@ -20,7 +20,7 @@ from tools.compatibility.programs import RELAXED, Calls
 
 FOLDER = "FLASH_MLA"
 VALUES, PAGE, WORDS = 512, 64, 8  # width of the values, tokens of a page, ints of a part's schedule
-BF16 = (2.01 / 128, 1e-3)  # rtol, atol of outputs
+BF16 = (2.01 / 128, 4e-3)  # rtol, atol of outputs; probabilities are rounded to bf16, values are of size 1
 LSE = (1e-5, 1e-4)
 _FLAGS = ("-O3", "-DNDEBUG", "-D_USE_MATH_DEFINES", "-DFLASH_MLA_DISABLE_FP16", "--use_fast_math")
 _ENDS = (
@@ -144,7 +144,12 @@ def _sparse_decodes(root: Path) -> list[Case]:
 
     def case(arch: str, heads: int, width: int, library: _Library) -> Case:
         name = f"sparse decode, fp8 cache, {heads} heads of {width}"
-        return Case(name, lambda meter: _sparse_decode(root, library, meter, arch, heads, width), arch)
+        if racing := library.header == "sm100/decode/head64/kernel.cuh":
+            name += ", random scheduler"  # turns of 256 instructions let a warp overtake others by more than a GPU does
+        return Case(
+            *(name, lambda meter: _sparse_decode(root, library, meter, arch, heads, width), arch),
+            scheduler="random" if racing else "fair",
+        )
 
     return [
         case(arch, heads, width, _Library("SPARSE_DECODE", header, function))
@@ -252,7 +257,7 @@ def _fp8_cache(pages: int, width: int) -> tuple[torch.Tensor, int, int, torch.Te
     then eight bytes of scales in e8m0 of each, the last unused; pages are a multiple of 576 bytes apart.
     """
     small, share = _LAYOUTS[width]
-    scales = torch.randint(-3, 3, (pages, PAGE, small // share))
+    scales = torch.randint(-4, 1, (pages, PAGE, small // share))
     values = (torch.randn(pages, PAGE, small) * 2).to(torch.float8_e4m3fn)
     position = _drawn(pages, PAGE, 64)
     fp8, bf16 = values.view(torch.uint8), position.view(torch.uint8)
