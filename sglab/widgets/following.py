@@ -21,8 +21,8 @@ def follow(
     session: Session, widget: Follower, moved: Callable[[Follower], None], restarted: Callable[[Follower], None]
 ) -> None:
     """Calls `moved(widget)` whenever the session has moved, until the widget is closed or gone; once the session has
-    begun again, `restarted(widget)` instead, which follows it from then on. The session outlives its widgets and must not
-    keep them alive, so neither function may refer to the widget itself."""
+    begun again, `restarted(widget)` instead, which follows it from then on. The session outlives its widgets and
+    must not keep them alive: neither function may refer to the widget itself."""
     reference, run = weakref.ref(widget), session.restarts
 
     def listener() -> None:
