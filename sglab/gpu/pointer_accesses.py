@@ -1,8 +1,8 @@
 """What hand-written PTX takes its pointers for: the one floating-point type of all accesses through a parameter.
 
 PTX has no types for pointers. nvcc's are in its mangled names (`sglab.gpu.mangled`); others are read from the
-instructions, and only what leaves no doubt counts: a bit type (.b32), an integer, a copy, a call or an address that comes
-from two parameters says nothing.
+instructions, and only what leaves no doubt counts: a bit type (.b32), an integer, a copy, a call or an address made of
+two parameters says nothing.
 """
 
 from __future__ import annotations
