@@ -16,8 +16,8 @@ VECTOR_STRIDES = (0, 16, 32, 64, 128, 512)
 
 
 def _cycles(device: CudaDevice, name: str, ctas: int, threads: int, stride: int, nbytes: int) -> float:
-    """Per warp-instruction of one SM."""
-    memory = torch.zeros(ctas * nbytes, dtype=torch.uint8, device=device.torch_device)
+    """Per warp-instruction of one SM. nbytes: of a CTA, or lines of all."""
+    memory = torch.zeros(max(ctas * nbytes, OWN), dtype=torch.uint8, device=device.torch_device)
     times = []
     for trips in (TRIPS, 3 * TRIPS):
         out = torch.zeros(ctas, dtype=torch.int64, device=device.torch_device)
@@ -46,6 +46,12 @@ def measure(device: CudaDevice) -> dict[str, Any]:
                 key = f"{name}_cycles_by_stride, {ctas} CTAs × {threads}"
                 strides = VECTOR_STRIDES if name == "store_vectors" else STRIDES
                 figures[key] = {str(stride): _cycles(device, name, ctas, threads, stride, nbytes) for stride in strides}
+    for name in ("reduce_same", "reduce_same_float"):
+        for ctas in (1, device.sms):
+            for lines in (1, 8, 128, 1024):
+                figures[f"{name}_cycles_by_lanes, {ctas} CTAs, {lines} lines"] = {
+                    str(lanes): _cycles(device, name, ctas, 256, lanes, lines) for lanes in (1, 8, 32, -8, -32)
+                }
     for name in ("reduce_shared", "reduce_shared_banks", "store_shared"):
         for threads in (32, 128, 1024):
             figures[f"{name}_cycles_by_ways, {threads} threads"] = {

@@ -144,6 +144,7 @@ Machine read_machine(const nb::dict& figures) {
       {"store_line", &Machine::store_line},
       {"first_load", &Machine::first_load},
       {"atomic_turn", &Machine::atomic_turn},
+      {"atomic_rate", &Machine::atomic_rate},
       {"hbm_rate", &Machine::hbm_rate},
       {"l1_capacity", &Machine::l1_capacity},
       {"l2_capacity", &Machine::l2_capacity},
@@ -151,6 +152,7 @@ Machine read_machine(const nb::dict& figures) {
       {"tensor_copy_latency", &Machine::tensor_copy_latency},
       {"copy_port", &Machine::copy_port},
       {"copy_rate", &Machine::copy_rate},
+      {"same_copy_rate", &Machine::same_copy_rate},
       {"copy_store_port", &Machine::copy_store_port},
       {"copy_store_latency", &Machine::copy_store_latency},
       {"cp_async_latency", &Machine::cp_async_latency},
@@ -174,6 +176,7 @@ nb::dict time_launch(const nb::dict& tables, const nb::dict& costs, const nb::di
   trace.cluster_size = nb::cast<std::uint32_t>(launch["cluster_size"]);
   trace.ctas_per_sm = nb::cast<std::uint32_t>(launch["ctas_per_sm"]);
   trace.shared_bytes = nb::cast<std::uint32_t>(launch["shared_bytes"]);
+  trace.registers = nb::cast<std::uint32_t>(launch["registers"]);
   const Machine machine = read_machine(figures);
   Times times;
   {

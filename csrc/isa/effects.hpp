@@ -34,6 +34,7 @@ struct Effects {
   Space source = Space::kReg;
   bool reads = false, writes = false, atomic = false;
   bool returns = false;    // registers get what was there
+  bool counts = false;     // the constant 1 is added to 32-bit integers
   std::uint8_t bytes = 0;  // per lane
   std::uint8_t rows = 0;   // of a matrix move: lanes that address one
   bool ordered = false;    // the mnemonic names an order

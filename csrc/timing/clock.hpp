@@ -99,6 +99,7 @@ class Clock {
   double fetch(Warp& w);
   void gather_block(Warp& w);
   void gather_iterations(Warp& w);
+  std::size_t loaded(const Warp& w) const;
   bool start_window(Warp& w);
   void choose(Warp& w);
   void close_window(Warp& w);

@@ -9,6 +9,7 @@
 namespace sglab::emu::timing {
 
 constexpr std::uint32_t kSector = 32;
+constexpr std::size_t kWays = 4;  // of the L1 cache, assumed
 
 inline std::uint64_t mix(std::uint64_t x) {  // the finaliser of SplitMix64
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -68,20 +69,27 @@ class Memory {
  private:
   struct Tag {
     std::uint64_t line = ~std::uint64_t{0};
+    std::uint64_t used = 0;
     double filled = 0;
+    std::uint32_t sectors = 0;  // that are there, a bit each
   };
   struct Sm {
     Server lsu, copies, copy_stores;
-    std::vector<Tag> l1;
+    std::vector<Tag> l1;  // sets of kWays
+    std::uint64_t uses = 0;
     Lines translations;
   };
   // Bytes that a warp's access moves in sectors of 32, and the lines it touches.
   struct Shape {
     std::uint32_t lines, sectors;
-    std::uint64_t first, stride;
+    std::uint64_t first, last, stride;
     bool dense;  // one stretch
   };
   Shape shape(std::size_t access) const;
+  static std::uint32_t sectors_of(const Shape& s, std::uint32_t i);
+  static Tag& in_l1(Sm& sm, std::uint64_t line);
+  double written(std::uint32_t sm, double time, std::size_t access, double cycles);
+  double given(double time, std::size_t copy, double latency);
   // When what is loaded of [address, address + bytes) has come into the L2 cache, from memory or on its way
   // already, or the memory has taken what is stored; 0: it has been there.
   double in_l2(double time, std::uint64_t address, std::uint64_t bytes, bool stores);
@@ -99,8 +107,8 @@ class Memory {
   std::vector<Sm> sms_;
   Server l2_, hbm_;
   std::vector<Server> slices_;  // of the L2 cache: atomics on a word take turns there
-  Lines touched_;
-  double resident_ = 1;  // the part of the footprint that the L2 cache holds at the start
+  Lines touched_, given_;       // given_: copies by address, when the L2 cache last gave their bytes
+  double resident_ = 1;         // the part of the footprint that the L2 cache holds at the start
   double last_write_ = 0, bytes_l2_ = 0, bytes_hbm_ = 0;
 };
 

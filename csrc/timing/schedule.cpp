@@ -11,6 +11,14 @@ struct Space {
 };
 constexpr Space kSpaces[] = {{kReadsShared, kWritesShared}, {kReadsGlobal, kWritesGlobal}};
 
+// Which position of the trip before fills a register; -1: none.
+std::int64_t carried(const Schedule& s, std::int32_t slot) {
+  for (const Schedule::Result& result : s.results) {
+    if (result.slot == static_cast<std::uint32_t>(slot)) return result.position;
+  }
+  return -1;
+}
+
 std::uint64_t name_of(std::span<const std::uint32_t> pcs) {
   return std::uint64_t{pcs.front()} << 32 | pcs.size();
 }
@@ -134,15 +142,28 @@ bool Scheduler::counted(std::span<const std::uint32_t> body) {
   Schedule s;
   s.pcs.assign(body.begin(), body.end());
   find_sources(s);
+  const auto refuse = [&] { return at->second = false; };
+  for (const std::uint32_t pc : body) {
+    if (t_.costs[pc].order & kNoUnroll) return refuse();
+  }
   std::vector<bool> decides(body.size());
+  std::vector<std::size_t> open{body.size() - 1};
   decides.back() = true;
-  for (std::size_t i = body.size(); i-- > 0;) {
-    if (t_.costs[body[i]].order & kNoUnroll) at->second = false;
-    if (!decides[i]) continue;
-    if (t_.costs[body[i]].action != Action::kPlain && t_.costs[body[i]].action != Action::kMove)
-      at->second = false;
-    for (std::uint32_t source = s.begin[i]; source < s.begin[i + 1]; ++source)
-      if (s.sources[source] >= 0) decides[static_cast<std::size_t>(s.sources[source])] = true;
+  while (!open.empty()) {
+    const std::size_t i = open.back();
+    open.pop_back();
+    const Action action = t_.costs[body[i]].action;
+    if (action != Action::kPlain && action != Action::kMove) return refuse();
+    std::int64_t from = -1;  // what the loop itself makes of what decides: one thing, or it does not count
+    for (std::uint32_t k = s.begin[i]; k < s.begin[i + 1]; ++k) {
+      const std::int64_t source = s.sources[k] >= 0 ? s.sources[k] : carried(s, ~s.sources[k]);
+      if (source < 0) continue;
+      if (from >= 0) return refuse();
+      from = source;
+    }
+    if (from < 0 || decides[static_cast<std::size_t>(from)]) continue;
+    decides[static_cast<std::size_t>(from)] = true;
+    open.push_back(static_cast<std::size_t>(from));
   }
   return at->second;
 }

@@ -33,7 +33,7 @@ class Scheduler {
   // `pcs`: one after the other, or some iterations of a loop of such
   const Schedule& of(std::span<const std::uint32_t> pcs);
 
-  // Whether ptxas would unroll a loop with this body: its branch does not hang on a load.
+  // Whether ptxas would unroll a loop with this body: its branch compares what each trip adds something to.
   bool counted(std::span<const std::uint32_t> body);
 
  private:

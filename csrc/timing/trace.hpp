@@ -131,6 +131,7 @@ struct Trace {
   std::uint32_t warps_per_cta = 1, cluster_size = 1;
   std::uint32_t ctas_per_sm = 1;
   std::uint32_t shared_bytes = 0;  // of a CTA
+  std::uint32_t registers = 255;   // of a thread
 };
 
 // Figures of a GPU: cycles, bytes per cycle.
@@ -141,9 +142,10 @@ struct Machine {
   double branch, predicate, code_capacity, code_rate;
   double l1_latency, l2_latency, hbm_latency, atomic_latency;
   double load_port, load_rate, l2_lines, store_rate, hbm_rate, l1_capacity, l2_capacity;
-  double atomic_turn, first_load, store_line;
+  double atomic_turn, atomic_rate, first_load, store_line;
   std::uint32_t l2_slices;
-  double copy_latency, tensor_copy_latency, copy_port, copy_rate, copy_store_port, copy_store_latency;
+  double copy_latency, tensor_copy_latency, copy_port, copy_rate, same_copy_rate, copy_store_port,
+      copy_store_latency;
   double cp_async_latency;
   double barrier_latency, barrier_arrive, mbarrier_latency, cluster_latency, remote_latency;
 };

@@ -88,13 +88,26 @@ void Clock::gather_block(Warp& w) {
   } while (w.cursor.run != w.last && w.pcs.size() - begin < kWindow);
 }
 
-// The further iterations of a loop whose body is the window: as many as ptxas has a body for.
+// Registers that the window's loads fill.
+std::size_t Clock::loaded(const Warp& w) const {
+  std::size_t count = 0;
+  for (const std::uint32_t pc : w.pcs) {
+    if (!(t_.costs[pc].order & (kReadsShared | kReadsGlobal))) continue;
+    for (std::uint32_t i = mention_begin_[pc]; i < mention_begin_[pc + 1]; ++i)
+      count += t_.mentions[i].definition;
+  }
+  return count;
+}
+
+// The further iterations of a loop whose body is the window: as many as ptxas has a body for, and registers
+// for what they load.
 void Clock::gather_iterations(Warp& w) {
-  const std::size_t body = w.pcs.size();
+  const std::size_t body = w.pcs.size(), registers = loaded(w);
   Cursor end = w.cursor;
   std::size_t kept = 1;
   for (std::size_t iterations = 2; iterations <= kUnrolled; ++iterations) {
     if (w.cursor.run == w.last || pc_at(w.cursor) != w.pcs.front()) break;
+    if (iterations * registers >= t_.registers) break;
     gather_block(w);
     if (w.pcs.size() != iterations * body) break;
     if (!std::has_single_bit(iterations)) continue;

@@ -132,6 +132,90 @@ COLD:
     assert out_of(ptx).tolist() == [0xFFFFFFFF] * 32
 
 
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_lanes_that_leave_a_loop_at_different_times_go_on_together(scheduler: str) -> None:
+    """No label stands where the inner loop ends: those that leave it last meet the others all the same. Each lane
+    counts how often not all of them were there."""
+    ptx = (
+        PROLOGUE
+        + """
+  mov.u32 %r2, 0; mov.u32 %r5, 0;
+OUTER:
+  mov.u32 %r3, 0;
+INNER:
+  add.u32 %r3, %r3, 1;
+  add.u32 %r4, %r2, %r1;
+  and.b32 %r4, %r4, 31;
+  setp.le.u32 %p1, %r3, %r4;
+  @%p1 bra INNER;
+  activemask.b32 %r6;
+  setp.ne.u32 %p2, %r6, 0xffffffff;
+  @%p2 add.u32 %r5, %r5, 1;
+  add.u32 %r2, %r2, 1;
+  setp.lt.u32 %p3, %r2, 4;
+  @%p3 bra OUTER;
+  st.global.u32 [%rd2], %r5;
+  ret;
+}"""
+    )
+    assert out_of(ptx, scheduler=scheduler).tolist() == [0] * 32
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_each_lane_waits_for_what_the_one_before_stores_past_the_loop(scheduler: str) -> None:
+    """Joining again must not be waiting: nobody stays where the loop ends until all have left it."""
+    ptx = (
+        PROLOGUE
+        + """
+  setp.eq.u32 %p1, %r1, 0;
+  mov.u32 %r3, 1;
+  @%p1 bra PASSED;
+SPIN:
+  ld.volatile.global.u32 %r3, [%rd2+-4];
+  setp.eq.u32 %p2, %r3, 0;
+  @%p2 bra SPIN;
+PASSED:
+  add.u32 %r3, %r3, 1;
+  st.volatile.global.u32 [%rd2], %r3;
+  ret;
+}"""
+    )
+    assert out_of(ptx, scheduler=scheduler).tolist() == list(range(2, 34))
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_lanes_past_a_guarded_return_meet_those_that_were_there(scheduler: str) -> None:
+    """Some of the lanes that leave the loop first return; those that leave it last all go on."""
+    ptx = """
+.func (.param .b32 result) turns(.param .b32 lane) {
+  .reg .pred %p<4>; .reg .b32 %r<6>;
+  ld.param.b32 %r1, [lane];
+  mov.u32 %r2, 0;
+AGAIN:
+  add.u32 %r2, %r2, 1;
+  setp.lt.u32 %p1, %r2, %r1;
+  @%p1 bra AGAIN;
+  setp.lt.u32 %p2, %r1, 8;
+  st.param.b32 [result], %r2;
+  @%p2 ret;
+  activemask.b32 %r3;
+  st.param.b32 [result], %r3;
+  ret;
+}
+.visible .entry k(.param .u64 out) {
+  .reg .b32 %r<4>; .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.u64 %rd2, %rd1, %rd2;
+  { .param .b32 a; .param .b32 v; st.param.b32 [a], %r1; call (v), turns, (a); ld.param.b32 %r2, [v]; }
+  st.global.u32 [%rd2], %r2;
+  ret;
+}"""
+    expected = [max(lane, 1) if lane < 8 else 0xFFFFFF00 for lane in range(32)]
+    assert out_of(ptx, scheduler=scheduler).tolist() == expected
+
+
 def test_recursive_function_and_function_pointers() -> None:
     ptx = """
 .func (.param .b32 result) fib(.param .b32 n) {

@@ -97,6 +97,24 @@ KERNEL(1024) reduce_global(uint64_t* out, char* memory, int trips, int stride, i
   });
 }
 
+// Reductions of all CTAs on the same words: one line of 128 bytes after another by trip,
+// and in it the words of the warp's first `lanes` lanes; lanes < 0: that many lanes, all on the first word.
+KERNEL(1024) reduce_same(uint64_t* out, char* memory, int trips, int lanes, int lines) {
+  const int lane = threadIdx.x % 32, word = lanes < 0 ? 0 : lane;
+  timed(out, trips, [&](int trip) {
+    char* const at = memory + (trip + blockIdx.x) % lines * 128 + word * 4;
+    if (lane < abs(lanes)) asm volatile("red.global.add.u32 [%0], %1;" ::"l"(at), "r"(1) : "memory");
+  });
+}
+
+KERNEL(1024) reduce_same_float(uint64_t* out, char* memory, int trips, int lanes, int lines) {
+  const int lane = threadIdx.x % 32, word = lanes < 0 ? 0 : lane;
+  timed(out, trips, [&](int trip) {
+    char* const at = memory + (trip + blockIdx.x) % lines * 128 + word * 4;
+    if (lane < abs(lanes)) asm volatile("red.global.add.f32 [%0], %1;" ::"l"(at), "f"(1.0f) : "memory");
+  });
+}
+
 // Reductions in shared memory: `lanes` of a warp name one word, and warps other ones.
 KERNEL(1024) reduce_shared(uint64_t* out, char* memory, int trips, int lanes, int) {
   __shared__ uint32_t room[1024];

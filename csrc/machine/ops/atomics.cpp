@@ -219,6 +219,8 @@ void build(Builder& b) {
   b.use_vector(value, source);
   if (desired != nullptr) b.use_extra(*desired, source);
   b.inst.target = Kind::pack(op, type, space, count, result).bits;
+  const bool is_int = type == Type::kU32 || type == Type::kS32;
+  b.effects.counts = op == kAddOp && is_int && value.kind == OperandKind::kInteger && b.integer(value) == 1;
   b.effects.space = space;
   switch (letter) {
     case 'h':

@@ -225,7 +225,7 @@ const Inst* call_indirect(Warp& w, const Inst* i) {
 const Inst* return_to_caller(Warp& w, const Inst* i) {
   std::uint32_t lanes = w.mask;
   if (i->guard != kNoGuard) lanes &= w.predicates[i->guard >> 1] ^ (0u - (i->guard & 1u));
-  if (lanes == 0) return i + 1;
+  if (lanes == 0) return w.group_count == 1 ? i + 1 : meet(w, static_cast<std::uint32_t>(i - w.code) + 1);
   set_aside(w, w.current().mask & ~lanes, static_cast<std::uint32_t>(i - w.code) + 1);
   Frame& frame = w.frames[w.current().frame];
   const ProgramFunction& callee = w.program->functions[frame.callee];

@@ -28,9 +28,10 @@ const Inst* branch_always(Warp& w, const Inst* i) {
   return go(w, i->target);
 }
 
+// Lanes that part here go on after the instruction: those that come later meet them there.
 const Inst* branch(Warp& w, const Inst* i) {
   const std::uint32_t taken = guard_lanes(w, i);
-  if (taken == 0) return i + 1;
+  if (taken == 0) return join(w, i);
   if (taken == w.mask) return go(w, i->target);
   return diverge(w, i, taken, i->target);
 }
@@ -76,7 +77,7 @@ void build_brx(Builder& b) {
 
 const Inst* exit_threads(Warp& w, const Inst* i) {
   const std::uint32_t lanes = guard_lanes(w, i);
-  return lanes == 0 ? i + 1 : leave(w, i, lanes);
+  return lanes == 0 ? join(w, i) : leave(w, i, lanes);
 }
 
 const Inst* trap(Warp& w, const Inst* i) {

@@ -9,7 +9,7 @@ namespace sglab::emu {
 
 AccessForm access_form(const Effects& e) {
   if (e.act != Act::kAccess || e.space == Space::kLocal) return {};
-  return {e.space, e.bytes, e.reads, e.writes};
+  return {e.space, e.bytes, e.reads, e.writes, e.counts};
 }
 
 std::vector<AccessForm> access_forms(const Program& program) {

@@ -15,6 +15,7 @@ struct AccessForm {
   Space space = Space::kReg;  // kGeneric: the address says
   std::uint8_t bytes = 0;     // per lane
   bool reads = false, writes = false;
+  bool counts = false;  // adds 1
 };
 
 // By instruction. Loads, stores, atomics and reductions; what asynchronous operations do is not in their

@@ -16,7 +16,7 @@ std::uint64_t address_of(const LaneAccess& access, std::uint32_t rest) {
 }
 
 // Of one part of the warp. Each lane asks for `words` words that follow each other.
-std::uint32_t wavefronts_of(const LaneAccess& access, std::uint32_t lanes, std::uint32_t words, bool atomic) {
+std::uint32_t wavefronts_of(const LaneAccess& access, std::uint32_t lanes, std::uint32_t words, bool turns) {
   std::array<std::uint64_t, kLanes> seen[kBanks];
   std::array<std::uint8_t, kBanks> counts{};
   std::uint32_t most = 0;
@@ -25,7 +25,7 @@ std::uint32_t wavefronts_of(const LaneAccess& access, std::uint32_t lanes, std::
       const std::uint64_t word = address_of(access, rest) / kWord + k;
       const std::size_t bank = word % kBanks;
       const auto end = seen[bank].begin() + counts[bank];
-      if (!atomic && std::find(seen[bank].begin(), end, word) != end) continue;
+      if (!turns && std::find(seen[bank].begin(), end, word) != end) continue;
       seen[bank][counts[bank]++] = word;
       most = std::max<std::uint32_t>(most, counts[bank]);
     }
@@ -58,10 +58,11 @@ std::uint8_t pieces(const LaneAccess& access, std::uint64_t span, std::uint32_t 
 std::uint8_t wavefronts(const LaneAccess& access, const AccessForm& form) {
   const std::uint32_t words = (form.bytes + kWord - 1) / kWord;
   const std::uint32_t parts = std::clamp<std::uint32_t>(words, 1, 4), width = 32 / parts;
+  const bool turns = form.reads && form.writes && !form.counts;
   std::uint32_t sum = 0;
   for (std::uint32_t part = 0; part < parts; ++part) {
     const std::uint32_t mask = (width == 32 ? ~0u : (1u << width) - 1) << part * width;
-    sum += wavefronts_of(access, access.lanes & mask, words, form.reads && form.writes);
+    sum += wavefronts_of(access, access.lanes & mask, words, turns);
   }
   return static_cast<std::uint8_t>(std::max<std::uint32_t>(sum, 1));
 }

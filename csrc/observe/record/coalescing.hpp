@@ -12,7 +12,7 @@ std::uint8_t pieces(const LaneAccess& access, std::uint64_t span, std::uint32_t 
 
 // Cycles that the 32 banks of shared memory need: each gives one word per cycle, to all lanes that ask for
 // it. 8 bytes per lane are served by half warps, 16 by quarters. Lanes that change the same word with one
-// instruction take turns.
+// instruction take turns, but for those that add 1 to it: a GPU counts these and adds once.
 std::uint8_t wavefronts(const LaneAccess& access, const AccessForm& form);
 
 }  // namespace sglab::emu

@@ -54,6 +54,13 @@ _SM_90 = (
     Figure("ctas", 32, "", "resident CTAs per SM", _GUIDE),
     Figure("shared", 233_472, "B", "shared memory per SM", _GUIDE),
     Figure(
+        "barriers",
+        64,
+        "",
+        "named barriers per SM",
+        "measured: launches of feed_by_barriers: the driver has room for 4 CTAs that may name 16 each",
+    ),
+    Figure(
         "launch", 1400, "cycles", "from one launch to the next when nothing runs", "measured: launch.empty_kernel_us"
     ),
     Figure(
@@ -134,6 +141,13 @@ _SM_90 = (
         "measured: probes.reduce_global_cycles_by_stride, 1 CTAs × 128, 0: 46.5 for 32 lanes",
     ),
     Figure(
+        "atomic_rate",
+        42,
+        "sectors/cycle",
+        "atomics, all SMs, at L2",
+        "measured: probes.reduce_global_cycles_by_stride, 132 CTAs × 1024, 8 to 128: 41 to 43 sectors",
+    ),
+    Figure(
         "load_port",
         118,
         "B/cycle",
@@ -202,11 +216,17 @@ _SM_90 = (
     ),
     Figure(
         "copy_rate",
-        4600,
+        3750,
         "B/cycle",
-        "asynchronous copies, all SMs, from L2",
-        "fitted; measured 3750 where all SMs copy other bytes, at least 7500 where four copy the same: "
-        "pattern.bulk_shared_bytes_per_cycle_per_sm_by_group",
+        "bulk copies, all SMs, different bytes from L2",
+        "measured: pattern.bulk_shared_bytes_per_cycle_per_sm_by_group, 1",
+    ),
+    Figure(
+        "same_copy_rate",
+        7570,
+        "B/cycle",
+        "the same, bytes that are under way to another SM already",
+        "measured, at least: pattern.bulk_shared_bytes_per_cycle_per_sm_by_group, 132",
     ),
     Figure(
         "copy_store_port",

@@ -25,7 +25,7 @@ from sglab.events.timing.figures import Figures
 from sglab.gpu.arguments import Allocation
 from sglab.gpu.geometry import Geometry
 
-_ALIGNED, _LINE = 512, np.uint64(128)
+_ALIGNED, _LINE, _SECTOR = 512, np.uint64(128), np.uint64(32)
 _FIRST = 1 << 40
 
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "f64": 8, "s32": 4, "e2m1": 0.5, "e2m3": 1, "e3m2": 1}
@@ -59,13 +59,14 @@ def placed(addresses: Array, allocations: Sequence[Allocation]) -> Array:
 
 
 def access_columns(accesses: Accesses, allocations: Sequence[Allocation]) -> dict[str, Array]:
-    """With global addresses as `placed` has them; what lies in one stretch covers lines as it does there."""
+    """With global addresses as `placed` has them; one stretch covers sectors and lines as it does there."""
     in_global = accesses.space == GLOBAL
     address = np.where(in_global, placed(accesses.address, allocations), accesses.address)
     stretch = in_global & (accesses.span <= accesses.sectors.astype(np.uint32) * 32)
-    covered = (address + accesses.span - 1) // _LINE - address // _LINE + 1
-    lines = np.where(stretch, covered, accesses.lines).astype(np.uint8)
-    return {**vars(accesses), "address": address, "lines": lines}
+    last = address + accesses.span - 1
+    lines = np.where(stretch, last // _LINE - address // _LINE + 1, accesses.lines).astype(np.uint8)
+    sectors = np.where(stretch, last // _SECTOR - address // _SECTOR + 1, accesses.sectors).astype(np.uint8)
+    return {**vars(accesses), "address": address, "sectors": sectors, "lines": lines}
 
 
 def copy_columns(copies: Copies, maps: list[TensorMapInfo], allocations: Sequence[Allocation] = ()) -> dict[str, Array]:

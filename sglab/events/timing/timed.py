@@ -22,6 +22,7 @@ from sglab.events.timing.costs import (
 )
 from sglab.events.timing.explain import Explanation, explain
 from sglab.events.timing.figures import Figures, figures_of
+from sglab.events.timing.occupancy import occupancy
 from sglab.events.timing.placement import placement
 from sglab.events.timing.tables import access_columns, cluster_columns, copy_columns, tensor_operations
 from sglab.gpu import core
@@ -40,7 +41,7 @@ class TimedLog:
     """A recorded launch on a model of a GPU. Every time is modelled, in ns from the launch.
 
     Attributes:
-        ctas_per_sm: resident at once, by registers, shared memory and threads.
+        ctas_per_sm: resident at once, by registers, shared memory, threads and named barriers.
         total_ns: until the next launch can start.
         start, end: of each event: when it issued, and when its result could be used (of a wait: when it ended; of an
             asynchronous operation's instruction: of the instruction, not the operation). What ptxas puts ahead of the
@@ -62,7 +63,7 @@ class TimedLog:
     def __init__(self, log: EventColumns, figures: Figures, l2: str, registers: int | None) -> None:
         self.log, self.figures, self.l2 = log, figures, l2
         self.registers = _checked_registers(registers, log)
-        self.ctas_per_sm = self._occupancy()
+        self.ctas_per_sm = occupancy(log, figures, self.registers)
         self._costs = self._instruction_costs()
         operations = tensor_operations(log, figures)
         times = self._replay(operations.columns)
@@ -81,23 +82,12 @@ class TimedLog:
         self.mmas = self._mma_spans(operations.mma, spans)
         self.tmem = _scattered(len(log.tmem.event), operations.tmem, spans)
 
-    def _occupancy(self) -> int:
-        figures, geometry = self.figures, self.log.geometry
-        threads = -(-prod(geometry.block) // 32) * 32
-        shared = geometry.smem + self.log.shared_bytes + 1024
-        per_warp = -(-self.registers * 32 // 256) * 256
-        limits = (
-            figures["ctas"],
-            figures["threads"] // threads,
-            figures["shared"] // shared,
-            figures["registers"] // per_warp // 4 * 4 // (threads // 32),
-        )
-        return max(1, int(min(limits)))
-
     def _instruction_costs(self) -> list[Cost]:
         code = self.log.code
         costs, after = instruction_costs(code, self.figures), 1  # the line after the last instruction's
         for pc, (line, *_) in enumerate(code.rows):
+            if line == 0:  # where lanes meet: no line of the text
+                continue
             if any("nounroll" in code.text(other) for other in range(after, line)):
                 costs[pc] = replace(costs[pc], order=costs[pc].order | NO_UNROLL)
             after = line + 1
@@ -115,6 +105,7 @@ class TimedLog:
             "ctas": {**cluster_columns(geometry), "placement": self._placement()},
         }
         launch = {
+            "registers": self.registers,
             "warps_per_cta": -(-prod(geometry.block) // 32),
             "cluster_size": prod(geometry.cluster),
             "ctas_per_sm": self.ctas_per_sm,
