@@ -5,6 +5,9 @@ slots of a pool [slots, kv_heads, dim] in random order ("pool"), as the engine h
 two ways: as it is called (enable_gqa), and with the heads that share a KV head as the rows of one query ("rows").
 Extend: as many new tokens as a quarter of the keys, PyTorch with the mask that this needs; prefill: is_causal.
 
+Beside decode stand two bounds, in the same turns: "read" adds up the pool's K and V, the same bytes once, with PyTorch;
+"products" is ours with a page table that names one page again and again, which stays in the cache.
+
 Every result is compared with float64 first. Functions take turns and the least of many counts, for the machine may be
 busy: CPU time on one thread (which waiting does not count), wall time on more.
 """
@@ -70,10 +73,11 @@ class Tensors:
             self.pool.append(buffer)
         self.rows = self.q.transpose(1, 2).reshape(c.batch * c.new, c.heads, c.dim)
 
-    def ours(self, pool: bool, isa: str) -> Callable[[], torch.Tensor]:
+    def ours(self, pool: bool, isa: str, one_page: bool = False) -> Callable[[], torch.Tensor]:
         c, out = self.case, torch.empty_like(self.rows)
         lengths = torch.full((c.batch,), c.keys, dtype=torch.int32)
-        source = launch.KeySource(*self.pool, lengths, table=self.table)
+        table = torch.zeros_like(self.table) if one_page else self.table
+        source = launch.KeySource(*self.pool, lengths, table=table)
         if not pool:
             whole = torch.arange(c.batch, dtype=torch.int32)[:, None]
             source = launch.KeySource(self.k.transpose(1, 2), self.v.transpose(1, 2), lengths, table=whole)
@@ -99,6 +103,13 @@ class Tensors:
             return {"sdpa": lambda: sdpa(q, k, v, is_causal=True, enable_gqa=c.heads != c.kv_heads)}
         seen = torch.ones(c.new, c.keys, dtype=torch.bool).tril(c.keys - c.new)
         return {"sdpa": lambda: sdpa(q, k, v, attn_mask=seen, enable_gqa=c.heads != c.kv_heads)}
+
+    def bounds(self, isa: str) -> dict[str, Callable[[], object]]:
+        """Of decode: reading the pool's bytes, and multiplying what is in the cache."""
+        if self.case.new > 1:
+            return {}
+        words = [x.view(torch.float32) for x in self.pool]  # of 16 bit two at a time: what the sum is does not matter
+        return {"read": lambda: [x.sum() for x in words], "products": self.ours(True, isa, one_page=True)}
 
     def error(self, result: torch.Tensor) -> float:
         """Of the last request's last rows, from float64."""
@@ -141,13 +152,15 @@ def main() -> None:
                 error = tensors.error(function())
                 assert error < TOLERANCE[dtype], f"{case}: {error}"
             peers = tensors.theirs()
-            times = in_turn([*mine.values(), *peers.values()], asked.rounds, clock)
+            bounds = tensors.bounds(asked.isa)
+            times = in_turn([*mine.values(), *peers.values(), *bounds.values()], asked.rounds, clock)
             pool, same = times[:2]
             sizes = (case.batch, case.heads, case.kv_heads, case.dim, case.keys, case.new)
             text = [
                 f"{peer} {ms:.2f} ({ms / pool:.2f} / {ms / same:.2f})"
-                for peer, ms in zip(peers, times[2:], strict=True)
+                for peer, ms in zip(peers, times[2 : 2 + len(peers)], strict=True)
             ]
+            text += [f"{bound} {ms:.2f}" for bound, ms in zip(bounds, times[2 + len(peers) :], strict=True)]
             print(f"{case.kind}, {name}, {sizes}: pool {pool:.2f}, same {same:.2f}, {', '.join(text)}", flush=True)
 
 

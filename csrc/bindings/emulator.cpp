@@ -17,6 +17,7 @@
 #include "bindings/session.hpp"
 #include "bindings/statements.hpp"
 #include "isa/table.hpp"
+#include "machine/engine/device_heap.hpp"
 #include "machine/front/error.hpp"
 #include "machine/program/register_names.hpp"
 #include "machine/program/shared_layout.hpp"
@@ -354,6 +355,19 @@ void sglab::bindings::register_emulator(nb::module_& module) {
                              : std::to_string(found) + " findings") +
                ">";
       });
+  module.def(
+      "resize_device_heap", [](std::uint64_t bytes) { return DeviceHeap::get().resize(bytes); }, "bytes"_a,
+      "How large the heap of malloc in kernels will be. False: it has memory and is of another size.");
+  module.def(
+      "reset_device_heap", [] { DeviceHeap::get().reset(); },
+      "Takes back all that kernels allocated and did not free.");
+  module.def(
+      "device_heap_use",
+      [] {
+        const DeviceHeap::Use use = DeviceHeap::get().use();
+        return std::pair(use.blocks, use.bytes);
+      },
+      "Blocks and bytes that kernels allocated and did not free.");
   module.def("demangled", &demangled, "mangled"_a, "A C++ name as its source has it; any other as it is.");
   module.def("shown_name", &shown_name, "mangled"_a, "The same, but cut after 120 characters.");
 

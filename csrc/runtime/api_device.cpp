@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "machine/engine/device_heap.hpp"
 #include "runtime/errors.hpp"
 #include "runtime/state.hpp"
 #include "runtime/streams.hpp"
@@ -146,6 +147,7 @@ SGLAB_CUDA_API Status cudaDeviceSynchronize() {
   return synchronize_all("cudaDeviceSynchronize");
 }
 SGLAB_CUDA_API Status cudaDeviceReset() {
+  sglab::emu::DeviceHeap::get().reset();
   return kSuccess;
 }
 

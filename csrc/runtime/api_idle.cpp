@@ -2,6 +2,8 @@
 // host's.
 #include <cstring>
 
+#include "machine/engine/device_heap.hpp"
+#include "runtime/launch.hpp"
 #include "runtime/state.hpp"
 
 using namespace sglab::runtime;
@@ -9,6 +11,8 @@ using namespace sglab::runtime;
 namespace {
 
 // cudaLimit values that programs read back: as set, at first what a GPU starts with.
+constexpr int kHeapLimit = 2;  // cudaLimitMallocHeapSize
+bool heap_limit_set = false;
 std::size_t limits[8] = {1024, 8u << 20, 8u << 20, 2, 2048, 128, 0, 0};
 
 }  // namespace
@@ -75,6 +79,11 @@ SGLAB_CUDA_API Status cudaHostGetDevicePointer(void** device, void* host, unsign
 
 SGLAB_CUDA_API Status cudaDeviceSetLimit(int limit, std::size_t value) {
   if (limit < 0 || limit >= 8) return fail(kInvalidValue, "there is no limit " + std::to_string(limit));
+  if (limit == kHeapLimit && !sglab::emu::DeviceHeap::get().resize(value))
+    return fail(
+        kInvalidValue,
+        "the heap of kernels has memory already: set its size before the first kernel that allocates");
+  heap_limit_set |= limit == kHeapLimit;
   limits[limit] = value;
   return kSuccess;
 }
@@ -82,6 +91,10 @@ SGLAB_CUDA_API Status cudaDeviceGetLimit(std::size_t* value, int limit) {
   if (limit < 0 || limit >= 8) return fail(kInvalidValue, "there is no limit " + std::to_string(limit));
   *value = limits[limit];
   return kSuccess;
+}
+
+std::uint64_t sglab::runtime::heap_limit() {
+  return heap_limit_set ? limits[kHeapLimit] : 0;
 }
 
 // One pool, from which all memory comes.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "machine/engine/device_heap.hpp"
 #include "machine/front/error.hpp"
 #include "machine/front/parser.hpp"
 #include "machine/scheduler/progress.hpp"
@@ -92,6 +93,22 @@ void print_findings(const emu::Program& program) {
     if (kept.count > 1) text += "\n  " + std::to_string(kept.count) + " times";
     std::fprintf(stderr, "%s\n", text.c_str());
   }
+}
+
+// At the end of a sanitized program.
+void print_leaks() {
+  const emu::DeviceHeap::Use left = emu::DeviceHeap::get().use();
+  if (left.blocks == 0) return;
+  std::fprintf(stderr,
+               "sglab: the device heap: warning: device_heap_leak: %llu bytes in %llu blocks that kernels "
+               "allocated were never freed\n",
+               static_cast<unsigned long long>(left.bytes), static_cast<unsigned long long>(left.blocks));
+}
+
+void watch_heap() {
+  emu::DeviceHeap::get();  // there before atexit, so that it is there when print_leaks is called
+  static const bool watched = sanitizer() != nullptr && std::atexit(print_leaks) == 0;
+  (void)watched;
 }
 
 emu::LaunchConfig config_of(const emu::Program& program, const SglabLaunch& request, int threads) {
@@ -193,6 +210,7 @@ const char* launch_on_emulator(const SglabLaunch* request, void* user) {
   static std::string problem;
   const emu::Program* known = nullptr;
   try {
+    watch_heap();
     const emu::Program& program = program_for(request->ptx, request->ptx_bytes, request->kernel);
     known = &program;
     const int threads = *static_cast<const int*>(user);

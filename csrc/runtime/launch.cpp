@@ -1,6 +1,7 @@
 #include "runtime/launch.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -58,7 +59,10 @@ Status launch(const void* stub, Dim3 grid, Dim3 block, Dim3 cluster, std::size_t
   if (const Status status = check(state, function, grid, block, cluster, smem); status != kSuccess)
     return status;
   const FatbinPtx* const ptx = state.ptx_for(*function.module);
-  if (ptx == nullptr) return kNoKernelImageForDevice;
+  if (ptx == nullptr) {  // few programs print the text of an error
+    std::fprintf(stderr, "sglab: %s: %s\n", function.name.c_str(), explanation_of(kNoKernelImageForDevice));
+    return kNoKernelImageForDevice;
+  }
 
   std::vector<SglabAllocation> allocations;
   for (const auto& [address, bytes] : state.allocations) allocations.push_back({address, bytes});
@@ -73,6 +77,7 @@ Status launch(const void* stub, Dim3 grid, Dim3 block, Dim3 cluster, std::size_t
       .arguments = arguments,
       .allocations = allocations.data(),
       .allocation_count = allocations.size(),
+      .heap_bytes = heap_limit(),
   };
   const char* const problem = state.launcher(&request, state.launcher_data);
   if (problem == nullptr) return kSuccess;

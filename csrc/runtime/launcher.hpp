@@ -33,6 +33,7 @@ struct SglabLaunch {
   void* const* arguments;
   const SglabAllocation* allocations;
   std::uint64_t allocation_count;
+  std::uint64_t heap_bytes;  // what cudaLimitMallocHeapSize was set to; 0: nothing
 };
 
 // Runs a launch to its end. Returns null, or what went wrong; the text must live until the next call.

@@ -61,6 +61,9 @@ const FatbinPtx* State::ptx_for(const Module& module) {
   if (module.fatbin.ptx.empty() && module.fatbin.machine_code_entries > 0) {
     text += ": only machine code; compile it with -gencode arch=compute_" + number + "a,code=compute_" +
             number + "a";
+  } else if (module.fatbin.ptx.empty() && module.fatbin.problem.empty()) {
+    text +=
+        ": code that is linked for the device (-rdc=true), as launches from kernels need, does not run here";
   }
   fail(kNoKernelImageForDevice, text);
   return nullptr;

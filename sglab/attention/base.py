@@ -2,7 +2,8 @@
 
 Life of a backend: made once from the model runner; `prepare` once per forward pass (index arrays and plans that all
 layers share); `forward` once per layer. Under a CUDA graph the metadata lives in buffers allocated once (`init_graph`),
-filled outside the graph before each capture (`prepare_capture`) and each replay (`prepare_replay`).
+filled outside the graph before each capture (`prepare_capture`) and each replay (`prepare_replay`), or by the graph
+itself (`fill_in_graph`).
 
 A backend overrides `attend` and, of the others, what its kernels need; what it serves it declares in `capabilities`,
 from which every refusal comes. SGLang's method names and signatures are in `sglab.attention.sglang`.
@@ -17,6 +18,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from sglab.attention.arithmetic.chosen import IndexRows, choose_tokens
 from sglab.attention.capabilities import Capabilities, Demand, UnsupportedError, refuse_unserved, unserved
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.registry import capabilities_by_name
@@ -141,6 +143,44 @@ class AttentionBackend(ABC):
         if plain:
             self._served |= {asked}
 
+    @property
+    def runner(self) -> ModelRunner | None:
+        """What it was made for."""
+        return self._runner
+
+    @property
+    def takes_chosen(self) -> bool:
+        """Whether `forward` takes topk_indices in the pass last prepared."""
+        return self.serving.capabilities.topk_indices
+
+    def choose_tokens(
+        self,
+        q: torch.Tensor,
+        keys: torch.Tensor,
+        weights: torch.Tensor,
+        topk: int,
+        forward_batch: ForwardBatch,
+    ) -> torch.Tensor | None:
+        """What each query token of the pass last prepared attends to, by an indexer's logits.
+
+        Args:
+            q: [tokens, index heads, index dim].
+            keys: [slots, index dim], the pool's, the new tokens' included.
+            weights: float32 [tokens, index heads].
+
+        Returns:
+            int32 [tokens, topk], positions in its request, −1 for none; None where none has more than topk.
+        """
+        if forward_batch.forward_mode.is_idle():
+            return None
+        serving = self.serving
+        asked = "auto" if serving.runner is None else serving.runner.kernel_implementation
+        return choose_tokens(q, keys, weights, serving.index_rows(forward_batch), topk, asked)
+
+    def index_rows(self, forward_batch: ForwardBatch) -> IndexRows:
+        """The keys that an indexer scores the pass's query tokens against."""
+        return IndexRows.of(forward_batch)
+
     @abstractmethod
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         """Save the new rows if asked, and attend; `forward` has checked them. Returns [tokens, heads, v_head_dim]."""
@@ -178,6 +218,14 @@ class AttentionBackend(ABC):
         """
         self.refuse_unserved(Demand.of_batch(graph_batch))
         self._check_metadata(graph_batch)
+
+    def fill_in_graph(self, graph_batch: GraphBatch) -> bool:
+        """While a graph is captured: launch what fills its buffers, so that each replay does it and no host has to.
+
+        Returns:
+            Whether the backend can; `prepare_replay` is then left out (the check of metadata is not, where it is on).
+        """
+        return False
 
     def _check_metadata(self, batch: ForwardBatch | GraphBatch, before_capture: bool = False) -> None:
         """Refuse lengths, rows, slots and pages that disagree with requests and pools, if the runner's switch is on.

@@ -71,7 +71,7 @@ class TorchFlexAttnBackend(PerRequestBackend):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
             options = SMALL_TILES if compiled and q.dtype == torch.float32 and q.shape[-1] > WIDE else None
-            out = run(q, k, v, _score_mod(first, layer), mask, layer.scaling, grouped, kernel_options=options)
+            out = run(q, k, v, _score_mod(first, layer, q.device), mask, layer.scaling, grouped, kernel_options=options)
         assert isinstance(out, torch.Tensor)
         return out
 
@@ -81,16 +81,19 @@ def _compiled() -> Any:
     return torch.compile(flex_attention, dynamic=True)
 
 
-def _score_mod(first: int, layer: RadixAttention) -> ScoreMod | None:
-    cap, length = layer.logit_cap, layer.xai_temperature_len
-    if not cap and length <= 0:
+def _score_mod(first: int, layer: RadixAttention, device: torch.device) -> ScoreMod | None:
+    """Its numbers are tensors: a compiled score function that meets a second Python float is refused by Inductor."""
+    capped, length = layer.logit_cap > 0, layer.xai_temperature_len
+    if not capped and length <= 0:
         return None
+    cap = torch.tensor(layer.logit_cap, dtype=torch.float32, device=device)
+    log_length = torch.tensor(math.log2(length) if length > 0 else 1.0, dtype=torch.float32, device=device)
 
     def score(s: torch.Tensor, b: Index, h: Index, q_idx: Index, kv_idx: Index) -> torch.Tensor:
-        s = cap * torch.tanh(s / cap) if cap else s
+        s = cap * torch.tanh(s / cap) if capped else s
         if length <= 0:
             return s
         position = q_idx + first
-        return torch.where(position > length, s * torch.log2(position.to(s.dtype)) / math.log2(length), s)
+        return torch.where(position > length, s * torch.log2(position.to(s.dtype)) / log_length, s)
 
     return score

@@ -106,8 +106,8 @@ ORIGINS: dict[str, Origin] = {
         "DeepGEMM's indexer, FlashMLA's sparse kernels",
         "SM90, SM100, MI300",
         "nsa_backend.py (0.5.23: dsa_backend.py)",
-        "index arrays, the indexer's metadata, attention over chosen tokens, graphs; over records FlashMLA's sparse "
-        "operators in Triton or PyTorch, over rows arithmetic as above",
+        "index arrays, the indexer's logits and top-k in Triton or PyTorch, attention over chosen tokens, graphs; over "
+        "records FlashMLA's sparse operators in Triton or PyTorch, over rows arithmetic as above",
         "an FP8 pool of rows is served, too; prompts are absorbed, never expanded into heads (MHA one-shot)",
     ),
     "nsa": Origin("as dsa", "as dsa", "nsa_backend.py", "the name that dsa had until 0.5.9"),

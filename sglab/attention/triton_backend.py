@@ -69,11 +69,16 @@ class TritonAttnBackend(AttentionBackend):
 
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
         super().prepare_replay(graph_batch)
-        graph = self._graph_state()
-        self.forward_metadata = self._fill_graph(graph, graph_batch)
-        if graph_batch.forward_mode.is_decode_or_idle():
-            bs = graph_batch.bs
-            self.metadata.get_num_kv_splits(graph.num_kv_splits[:bs], graph_batch.seq_lens[:bs])
+        self.forward_metadata = self._fill_graph(self._graph_state(), graph_batch)
+        self._split_graph(graph_batch)
+
+    def fill_in_graph(self, graph_batch: GraphBatch) -> bool:
+        """A decode's metadata depend on the graph's inputs alone; a verification's mask comes from outside."""
+        if not graph_batch.forward_mode.is_decode() or self.implementation != "triton":
+            return False
+        self.forward_metadata = self._fill_graph(self._graph_state(), graph_batch)
+        self._split_graph(graph_batch)
+        return True
 
     @property
     def verify_mask(self) -> torch.Tensor | None:
@@ -164,6 +169,10 @@ class TritonAttnBackend(AttentionBackend):
         if batch.forward_mode.is_target_verify():
             return self.metadata.fill_verify(graph, batch)
         return self.metadata.fill_decode(graph, batch)
+
+    def _split_graph(self, batch: GraphBatch) -> None:
+        if batch.forward_mode.is_decode_or_idle():
+            self.metadata.get_num_kv_splits(self._graph_state().num_kv_splits[: batch.bs], batch.seq_lens[: batch.bs])
 
     def _graph_state(self) -> TritonGraphState:
         if self._graph is None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib.util
 import os
 import shutil
+import socket
 import sys
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import urlsplit
 
 from .folders import FIRST_UID, ClassFolder, check_reach
 from .limits import SeatLimits, parse_size
@@ -19,6 +22,10 @@ from .settings import VARIABLE, ClassSettings
 COURSE = Path(__file__).resolve().parents[2] / "notebooks"
 PROXY = Path("share", "sglab", "proxy", "node_modules", "configurable-http-proxy", "bin", "configurable-http-proxy")
 """Where `start.py hub` puts the proxy, below the environment."""
+
+
+PORTS_ABOVE = (81, 82, 83, 84)
+"""Beside the class's own port the hub, its proxy, the dashboard and the LTI service listen at ports so far above it."""
 
 
 def add_hub_options(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +72,7 @@ def run_hub(options: argparse.Namespace) -> NoReturn:
     folder.make(options.course)
     if separate:
         check_reach([Path(sys.executable), Path(sys.executable).resolve(), Path(__file__), folder.course])
+    check_ports(settings.bind)
     write_passwords(people, folder.passwords)
     settings.write()
     for line in summary(settings):
@@ -72,6 +80,27 @@ def run_hub(options: argparse.Namespace) -> NoReturn:
     command = [sys.executable, "-m", "jupyterhub", "--config", str(Path(__file__).with_name("jupyterhub_config.py"))]
     os.chdir(folder.hub)
     os.execve(sys.executable, command, {**os.environ, VARIABLE: settings.folder})  # signals are the hub's own then
+
+
+def check_ports(bind: str) -> None:
+    """Refuse ports that others have: a hub that cannot listen ends, and its proxy would stay.
+
+    Raises:
+        ValueError: a port of the address, or one of those above it that the hub listens at, is taken.
+    """
+    first = urlsplit(bind).port or (443 if bind.startswith("https") else 80)
+    for port in (first, *(first + above for above in PORTS_ABOVE)):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    ports = f"{first} and {first + PORTS_ABOVE[0]} to {first + PORTS_ABOVE[-1]}"
+                    raise ValueError(
+                        f"--bind: expected free ports, {ports}; {port} is in use. A hub that was stopped ends its "
+                        "seats first, which takes a minute; another class wants a port at least 10 away"
+                    ) from None
 
 
 def class_settings(options: argparse.Namespace, people: list[Person], folder: ClassFolder) -> ClassSettings:

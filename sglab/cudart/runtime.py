@@ -20,6 +20,7 @@ from typing import Any
 from sglab.compilers.vouched import vouch
 from sglab.emulator.captures import capturing
 from sglab.emulator.device import EmulatedDevice
+from sglab.gpu import core
 from sglab.gpu.arguments import Allocation
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import GpuError
@@ -77,6 +78,7 @@ class _Launch(ctypes.Structure):
         ("arguments", ctypes.POINTER(ctypes.c_void_p)),
         ("allocations", ctypes.POINTER(_Allocation)),
         ("allocation_count", ctypes.c_uint64),
+        ("heap_bytes", ctypes.c_uint64),
     )
 
 
@@ -198,6 +200,11 @@ class HostRuntime:
         return ctypes.addressof(self._said)
 
     def _launch_of(self, request: Any, visit: Visit) -> Launch:
+        if request.heap_bytes and not core.resize_device_heap(request.heap_bytes):
+            raise GpuError(
+                f"cudaLimitMallocHeapSize is {request.heap_bytes} bytes, but a kernel of this process has allocated "
+                "from a heap of another size: set the limit before the first kernel that allocates"
+            )
         kernel = self._kernel(request)
         signature = kernel.signature
         cluster = tuple(request.cluster)

@@ -8,7 +8,7 @@ again passes through the same states.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from sglab.emulator.listeners import Listeners
 from sglab.emulator.parts import delegates
@@ -21,7 +21,7 @@ from sglab.events.log import EventLog
 from sglab.events.roles import Roles
 from sglab.gpu import core
 from sglab.gpu.code import Code, Instruction
-from sglab.gpu.device import Device, Launch
+from sglab.gpu.device import Device, Launch, Stepper
 from sglab.gpu.fault import Fault
 from sglab.gpu.findings import Finding
 
@@ -51,6 +51,7 @@ class Session:
         self.device = device
         self._session, self._keep = core_session, keep
         self._listeners = Listeners()
+        self._restarts = 0
         self._state = SessionState(launch, core_session)
         self._log = SessionLog(self._state, core_session, sanitizer)
         self._breakpoints = SessionBreakpoints(self._state, self._log, core_session, self._listeners)
@@ -189,6 +190,27 @@ class Session:
     rebreak = delegates("_breakpoints", SessionBreakpoints.rebreak)
 
     # Moves
+
+    def restart(self) -> None:
+        """Begins the launch again, from its first instruction, on what its tensors hold now.
+
+        Who follows the session, such as its widgets, follows the new run. Breakpoints stay, but for watched memory of
+        CTAs that have not started.
+
+        Raises:
+            LaunchError: memory that the launch works on was freed; the session stays as it is.
+        """
+        fresh = cast("Stepper[Session]", self.device).session(self.launch)
+        self._session, self._state, self._log = fresh._session, fresh._state, fresh._log
+        self._breakpoints.move_to(self._state, self._log, self._session)
+        self._moves = SessionMoves(self._state, self._log, self._breakpoints, self._session, self._listeners)
+        self._restarts += 1
+        self._listeners.notify()
+
+    @property
+    def restarts(self) -> int:
+        """How often the launch was begun again."""
+        return self._restarts
 
     on_move = delegates("_listeners", Listeners.on_move)
     quiet = delegates("_listeners", Listeners.quiet)

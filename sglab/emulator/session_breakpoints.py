@@ -105,12 +105,12 @@ class SessionBreakpoints:
             size = _integer("nbytes", memory.numel() * memory.element_size() if nbytes is None else nbytes, 1)
             begin = memory.data_ptr()
             label = f"{self._name_of(begin)}, {size} bytes, is {done}"
-            arm = self._asked(self._session.break_watch, "global", begin, size, *wanted, -1)
+            arm = self._asked("break_watch", "global", begin, size, *wanted, -1)
             return self._list(arm, "watch", label)
         size = _integer("nbytes", 4 if nbytes is None else nbytes, 1)
         offset = _integer("memory", memory, 0, of="a tensor or an offset in shared memory,")
         of_cta = self._state.index_of(cta)
-        arm = self._asked(self._session.break_watch, "shared", offset, size, *wanted, of_cta)
+        arm = self._asked("break_watch", "shared", offset, size, *wanted, of_cta)
         return self._list(arm, "watch", f"smem+0x{offset:x}, {size} bytes, is {done}", cta=of_cta)
 
     def watch_tensor_memory(self, column: int, columns: int = 1, cta: CtaName | None = None) -> int:
@@ -120,7 +120,7 @@ class SessionBreakpoints:
             raise SessionError(f"tensor memory has columns 0 to 511; got {columns} columns from {column}")
         index = self._state.index_of(cta)
         label = f"tensor memory, columns {column} to {column + columns - 1}, changes"
-        arm = self._asked(self._session.break_tensor_watch, column, columns, index)
+        arm = self._asked("break_tensor_watch", column, columns, index)
         return self._list(arm, "watch", label, cta=index)
 
     def break_phase(
@@ -142,8 +142,20 @@ class SessionBreakpoints:
             kind, which, name = "cluster", 0, "the cluster's barrier"
         elif barrier is not None:
             kind, which, name = "barrier", barrier, f"barrier {barrier}"
-        arm = self._asked(self._session.break_barrier, kind, which, index)
+        arm = self._asked("break_barrier", kind, which, index)
         return self._list(arm, "phase", f"a phase of {name} ends", cta=index)
+
+    def move_to(self, state: SessionState, log: SessionLog, core_session: core.Session) -> None:
+        """Sets all that are listed in another run of the launch, under the numbers that they have."""
+        self._state, self._log, self._session = state, log, core_session
+        before, self._listed = self._listed, {}
+        for number, breakpoint in sorted(before.items()):
+            try:
+                while (made := self._arms[number]()) < number:  # numbers in between were of temporary ones
+                    core_session.unbreak(made)
+            except SessionError:  # its CTA has not started
+                continue
+            self._listed[number] = breakpoint
 
     @property
     def listed(self) -> tuple[Breakpoint, ...]:
@@ -172,8 +184,9 @@ class SessionBreakpoints:
         self._listeners.notify()
         return number
 
-    def _asked(self, call: Any, *arguments: Any) -> Callable[[], int]:
-        return lambda: self._state.ask(call, *arguments)
+    def _asked(self, call: str, *arguments: Any) -> Callable[[], int]:
+        """A question of the run that the session is at when it is asked."""
+        return lambda: self._state.ask(getattr(self._session, call), *arguments)
 
     def _place_of(self, line: int, file: str | None, pcs: Sequence[int]) -> tuple[str, int]:
         """The source file of a line, as the line table has it."""

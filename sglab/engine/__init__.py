@@ -4,6 +4,7 @@ batches made of them), `scheduler` (which of them run when), and what a model pa
 
 from sglab.engine.batch import (
     AttnBackend,
+    ChoosingBackend,
     FinishAbort,
     FinishLength,
     FinishMatchedStr,
@@ -43,6 +44,7 @@ __all__ = [
     "AttentionType",
     "AttnBackend",
     "BadArgumentError",
+    "ChoosingBackend",
     "FinishAbort",
     "FinishLength",
     "FinishMatchedStr",

@@ -38,6 +38,8 @@ class ModelConfig:
     logit_cap: float = 0.0
     index_head_dim: int = 0
     """Of DeepSeek-V3.2's indexer, whose keys the pool holds too (`NSATokenToKVPool`); 0: none."""
+    index_topk: int = 0
+    """Tokens that a query attends to, at most, by the indexer's choice."""
 
     def get_num_kv_heads(self, tensor_parallel_size: int = 1) -> int:
         """KV heads per rank: at least one each, so a single MLA head is replicated."""

@@ -28,6 +28,7 @@ from sglab.kernels.indexer import (
     fp8_paged_mqa_logits,
     get_index_k_scale_buffer,
     set_index_k_scale_buffer,
+    slot_mqa_logits,
 )
 from sglab.kernels.k_records import (
     dequantize_k_cache,
@@ -129,6 +130,7 @@ __all__ = [
     "set_mla_k_records",
     "set_mla_kv_buffer",
     "silu_and_mul",
+    "slot_mqa_logits",
     "sparse_attn_func",
     "sparse_attn_varlen_func",
     "split_kv_combine",

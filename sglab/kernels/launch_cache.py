@@ -33,8 +33,18 @@ def described(*tensors: torch.Tensor | None) -> Hashable:
     )
 
 
+def shaped(*tensors: torch.Tensor | None) -> Hashable:
+    """All but contents and addresses: for tensors that no check holds against another's memory."""
+    return tuple(
+        [
+            (each.shape, each.stride(), each.dtype, each.device) if isinstance(each, torch.Tensor) else type(each)
+            for each in tensors
+        ]
+    )
+
+
 class Known:
-    """Calls whose arguments a check has found right, by `described` and whatever else it looks at.
+    """Calls whose arguments a check has found right, by `described` or `shaped` and whatever else it looks at.
 
     For checks that read no contents: a decode's layers and the next steps make the same calls again, and to recognise
     one takes a fifth of checking it.

@@ -144,6 +144,11 @@ def place_of(load_tile: Any, row: int, column: int) -> Question:
         truth=truth,
         because="{truth}: the row begins at 128 · row; its 16-byte chunk c lies at place c xor (row mod 8).",
         hint="A row is 128 bytes, a chunk eight numbers. Which chunk is it, and where does the swizzle put it?",
+        ideas=(
+            (128 * row + 2 * column, "There it would lie without a swizzle. The row stays; where does its chunk go?"),
+            (K * row + column, "So many numbers come before it without a swizzle. A number has two bytes."),
+            (128 * row + (column // 8 ^ row % 8) * 8, "The chunk's place is right, but a chunk has 16 bytes."),
+        ),
     )
 
 
@@ -172,6 +177,9 @@ def products(launch: KernelLaunch) -> Question:
         because="{truth}: one tcgen05.mma of float16 sums over 16, and K is 64. Between them both descriptors go on by "
         "32 bytes.",
         hint="How many columns of a and b does one tcgen05.mma sum over? 32 bytes of a row.",
+        ideas=(
+            (1, "That is the call. Each instruction sums over 32 bytes of a row, and a row has 64 numbers of two."),
+        ),
     )
 
 
@@ -189,6 +197,10 @@ def readers_of_row(launch: KernelLaunch, row: int) -> Question:
         truth=truth,
         because="{truth}: a warp reaches the 32 lanes of its number modulo 4, so the two share the columns.",
         hint="A row of the accumulator is a lane. Lanes 96 to 127 belong to warps whose number modulo 4 is 3.",
+        ideas=(
+            ({row // 32}, "So it was with four warps. Which of the four new ones reaches the same lanes?"),
+            ({row // 16}, "The warps do not divide the rows again: each reaches the 32 lanes of its number modulo 4."),
+        ),
     )
 
 
@@ -214,7 +226,8 @@ def tensor_core_share(launch: KernelLaunch) -> Question:
         truth=lambda: busy(launch.record().timed("sm_100"), "mma"),
         because="{truth:.3f}: load, product, softmax, product, in single file: whoever is at work, the others wait. "
         "Warp roles and two tiles in flight are what notebook 12's kernel adds.",
-        hint='lab.busy(attended.record().timed("sm_100"), "mma").',
+        hint="The timeline has one tensor core. For how much of the time is something drawn in its row? A share is "
+        "between 0 and 1.",
         tolerance=0.03,
     )
 
@@ -229,7 +242,14 @@ def found_without() -> Question:
         truth=truth,
         because="{truth}. The one that is missing orders what an mbarrier orders already: the commit completes at it, "
         "and everybody waits for it.",
-        hint="for name in lab.CUTS: print(name, lab.outcome(lab.Tile(without=name)))",
+        hint="Take them out one by one; lab.outcome says what comes of it. Two orders can be the same order.",
+        ideas=(
+            (set(CUTS), "One of them orders what is ordered already. Which promise does another line make, too?"),
+            (
+                {name for name in CUTS if name.startswith("wait")},
+                "These three make somebody wait. A fence makes one proxy see what another has written.",
+            ),
+        ),
     )
 
 

@@ -13,7 +13,7 @@ from sglab.emulator.device import Scheduler
 from sglab.gpu import CompileError, KernelError
 from sglab.stepping import step
 
-from .question import Verdict
+from .question import Verdict, sentence
 
 M, N, K = 128, 64, 64
 RIGHT = 1e-2
@@ -89,7 +89,8 @@ class AlongK:
             more = f" And found: {found[0].kind}." if found else ""
             return Verdict(False, f"{what}: the error is {error(d, a, b):.1e}.{more} {_PHASES['finding']}")
         if found:
-            return Verdict(False, f"{what}: right, but {found[0].kind}: {found[0].message} {_PHASES['finding']}")
+            told = sentence(f"{what}: right, but {found[0].kind}: {found[0].message}")
+            return Verdict(False, f"{told} {_PHASES['finding']}")
         return None
 
 

@@ -15,7 +15,7 @@ from sglab.gpu.errors import MissingDependencyError
 from sglab.stepping import cuda
 
 from .launches.build import HEADERS
-from .question import Verdict
+from .question import Verdict, sentence
 
 SCHEDULERS = ("fair", "random", "adversarial", "in_order")
 RIGHT = 1e-3
@@ -53,7 +53,9 @@ class MendQuestion:
         if given is ...:
             return Verdict(None, "Replace the ... by the mended source, a text, and run the cell again.")
         if not isinstance(given, str):
-            return Verdict(False, f"The answer is the kernel's source as a text; this is a {type(given).__name__}.")
+            return Verdict(
+                False, f"The answer is the kernel's source as a text; this is of type {type(given).__name__}."
+            )
         try:
             module = cuda(given, "sm_90a", include=[folder for folder in HEADERS if folder.is_dir()]).module("sm_90a")
             kernel = module[self.name]
@@ -75,12 +77,12 @@ class MendQuestion:
             findings = launch.run(scheduler=scheduler, sanitize=True).findings
         except KernelError as error:
             kinds = [finding.kind for finding in error.findings]
-            return self._told(str(error).splitlines()[0], *kinds)
+            return self._told(sentence(str(error).splitlines()[0]), *kinds)
         if not launch.error() <= RIGHT:
             kinds = [finding.kind for finding in findings]
             return self._told(f"the error is {launch.error():.1e}.", *kinds, "wrong")
         if findings:
-            return self._told(f"right, but {findings[0].kind}: {findings[0].message}", findings[0].kind)
+            return self._told(sentence(f"right, but {findings[0].kind}: {findings[0].message}"), findings[0].kind)
         return None
 
     def _told(self, text: str, *kinds: str) -> str:

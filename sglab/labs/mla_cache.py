@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,6 +64,54 @@ def read(engine: Engine, text: str, layer: int = 0) -> Layer:
     w_uk, w_uv = layers[layer]._matrices()
     cache = torch.cat((latent.flatten(1), k_rope.flatten(1)), -1)
     return Layer(q_nope, q_rope, cache, MLAWeights(w_uk.double(), w_uv.double()), layers[layer].scaling)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A picture of what a layer keeps of a text: a row of the cache per token, as a notebook shows it.
+
+    Attributes:
+        letters: the text's bytes, the token that begins every text first.
+        cache: float64 [tokens, latent + rotary].
+        latent: how many of a row's numbers are the latent.
+    """
+
+    letters: list[str]
+    cache: torch.Tensor
+    latent: int
+
+    def _repr_html_(self) -> str:
+        high, wide, left, top, gap = 15, 6, 26, 22, 12
+        groups = self.cache[:, : self.latent].unflatten(1, (-1, 8))  # of eight neighbours the largest
+        latent = groups.gather(2, groups.abs().argmax(2, keepdim=True)).squeeze(2)
+        rotary = self.cache[:, self.latent :]
+        parts, at = [], left
+        for title, numbers in ((f"latent, {self.latent} numbers", latent), (f"rotary, {rotary.shape[1]}", rotary)):
+            parts.append(f'<text x="{at}" y="14">{title}</text>')
+            most = float(numbers.abs().max())
+            for i, row in enumerate((numbers / most).tolist()):
+                for j, share in enumerate(row):
+                    colour = "var(--jp-brand-color1, #1976d2)" if share > 0 else "var(--jp-warn-color1, #b45309)"
+                    where = f'x="{at + j * wide}" y="{top + i * high}" width="{wide}" height="{high - 1}"'
+                    parts.append(f'<rect {where} fill="{colour}" fill-opacity="{abs(share) ** 0.5:.2f}"/>')
+            at += numbers.shape[1] * wide + gap
+        for i, letter in enumerate(self.letters):
+            shown = html.escape("·" if letter == " " else letter)
+            parts.append(f'<text x="14" y="{top + i * high + 11}" text-anchor="middle">{shown}</text>')
+        style = "font:12px var(--jp-code-font-family, monospace);fill:var(--jp-content-font-color1, currentColor)"
+        label = "Rows of the KV cache: a token each, its latent on the left, its rotary key on the right"
+        size = f'width="{at}" height="{top + len(self.letters) * high}"'
+        return f'<svg role="img" aria-label="{label}" {size} style="{style}">{"".join(parts)}</svg>'
+
+
+def rows(engine: Engine, text: str, layer: int = 0) -> Rows:
+    """Has the model read `text`, and returns a picture of the rows that one layer keeps of it.
+
+    Raises:
+        ValueError: the model has no MLA, or no such layer.
+    """
+    kept = read(engine, text, layer)
+    return Rows(["^", *text], kept.cache, kept.cache.shape[1] - kept.q_rope.shape[-1])
 
 
 @contextmanager

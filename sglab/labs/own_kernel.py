@@ -11,7 +11,7 @@ from sglab.emulator import EmulatedDevice
 from sglab.gpu import CompileError, KernelError
 from sglab.stepping import KernelLaunch, step
 
-from .question import Question, Verdict
+from .question import Question, Verdict, sentence
 
 NEARLY = 1e-5
 """Largest error of a softmax in float32 that rounding explains."""
@@ -59,7 +59,7 @@ def warp_and_lane_of_fault(launch: KernelLaunch) -> Question:
 
     return Question(
         truth=truth,
-        because="{truth}: the first thread whose element lies behind the end.",
+        because="{truth}: the first thread whose element lies past the end.",
         hint="Read the error's last line, or run session.run() and look at session.fault.",
     )
 
@@ -98,7 +98,9 @@ class SoftmaxRows:
             return Verdict(None, "softmax_rows is still to be written: it stores nothing.")
         exact = torch.softmax(x.double(), -1)
         if _near(out, exact):
-            return Verdict(False, f"{what}: right, but {found[0].kind}: {found[0].message}") if found else None
+            return (
+                Verdict(False, sentence(f"{what}: right, but {found[0].kind}: {found[0].message}")) if found else None
+            )
         feedback = next((told for wrong, told in _ideas(x, block) if _near(out, wrong)), "")
         error = float((out.double() - exact).abs().nan_to_num(torch.inf).max())
         more = f" And found: {found[0].kind}." if found else ""

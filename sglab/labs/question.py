@@ -48,6 +48,7 @@ class Question:
         hint: what a wrong answer gets to read.
         tolerance: relative error allowed for numbers that are not integers.
         ideas: answers that known wrong ideas lead to, each with what its author gets to read instead of the hint.
+        exact: texts are compared letter by letter, spaces and case included: for an answer that is a piece of text.
     """
 
     truth: Callable[[], Any]
@@ -55,6 +56,7 @@ class Question:
     hint: str
     tolerance: float = 0.01
     ideas: tuple[tuple[Any, str], ...] = ()
+    exact: bool = False
     _cache: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def answer(self) -> Any:
@@ -79,10 +81,10 @@ class Question:
         if given is None:
             return Verdict(None, "Your answer is None: the expression after answer = gives no value.")
         truth, answer = self.answer(), plain(given)
-        if same(answer, truth, self.tolerance):
+        if same(answer, truth, self.tolerance, self.exact):
             return Verdict(True, self.because.format(truth=self._shown()))
         for idea, feedback in self.ideas:
-            if same(answer, plain(idea), self.tolerance):
+            if same(answer, plain(idea), self.tolerance, self.exact):
                 return Verdict(False, feedback)
         wanted, came = (
             form(self._cache["found"]) or form(truth),
@@ -102,7 +104,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, set, frozenset)):
         return value
     items = [plain(item) for item in value]
-    return sorted(items, key=lambda item: (str(type(item)), item)) if isinstance(value, (set, frozenset)) else items
+    return sorted(items, key=_order) if isinstance(value, (set, frozenset)) else items
+
+
+def _order(item: Any) -> tuple[str, Any]:
+    """Sorts what a set holds; texts that `same_text` takes for equal come to the same place."""
+    return str(type(item)), re.sub(r"[\s,_-]", "", item).lower() if isinstance(item, str) else item
 
 
 def form(value: Any) -> str:
@@ -122,17 +129,21 @@ def form(value: Any) -> str:
     return f"a list of {inside.get(kinds.pop(), 'lists')}" if len(kinds) == 1 else "a list"
 
 
-def same(given: Any, truth: Any, tolerance: float) -> bool:
-    """Equal: text by its words, ignoring case and punctuation; integers exactly, other numbers within
+def sentence(text: str) -> str:
+    """A finding's or an error's message as a sentence that another may follow."""
+    text = f"{text} them" if text.endswith(" between") else text
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def same(given: Any, truth: Any, tolerance: float, exact: bool = False) -> bool:
+    """Equal: text by its words (see `same_text`), letter by letter if `exact`; integers exactly, other numbers within
     `tolerance`; lists item by item."""
     if isinstance(truth, list):
-        return (
-            isinstance(given, list)
-            and len(given) == len(truth)
-            and all(same(one, other, tolerance) for one, other in zip(given, truth, strict=True))
-        )
+        if not isinstance(given, list) or len(given) != len(truth):
+            return False
+        return all(same(one, other, tolerance, exact) for one, other in zip(given, truth, strict=True))
     if isinstance(truth, str):
-        return isinstance(given, str) and _words(given) == _words(truth)
+        return isinstance(given, str) and (given == truth if exact else same_text(given, truth))
     if isinstance(truth, bool) or isinstance(given, bool):
         return given is truth
     if isinstance(truth, float) and isinstance(given, Real):
@@ -140,5 +151,16 @@ def same(given: Any, truth: Any, tolerance: float) -> bool:
     return bool(given == truth)
 
 
-def _words(text: str) -> str:
-    return re.sub(r"[\s,_-]+", "", text.lower())
+def same_text(given: str, truth: str) -> bool:
+    """Whether two texts say the same words in the same order; case does not matter.
+
+    Words stay apart: where `truth` has a space or a comma, `given` has spaces, commas, `_` or `-`, however many. The
+    parts of one name ("flash_mla", "FlashMLA") may be written with any of them or none, as widgets and code do.
+    """
+    words = [_PARTS.findall(word) for word in re.split(r"[\s,]+", truth.strip(" ,"))]
+    pattern = r"[\s,_-]+".join(r"[\s_-]*".join(re.escape(part) for part in parts if part) for parts in words)
+    return re.fullmatch(rf"[\s,]*{pattern}[\s,]*", given, re.IGNORECASE) is not None
+
+
+_PARTS = re.compile(r"[A-Z]*[^\s,_A-Z-]*")
+"""A name's parts: they end at `_`, at `-`, and before a capital in the middle."""

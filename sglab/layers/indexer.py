@@ -1,21 +1,19 @@
 """The lightning indexer of DeepSeek-V3.2: a small attention that chooses the tokens for the large one.
 
 score(t, s) = Σ over heads of w_h(t) · relu(q_h(t) · k(s)); the best `topk` tokens are attended to. Published kernels
-score in FP8 after a Hadamard rotation, which leaves dot products as they are; here scores are float32.
+score in FP8 after a Hadamard rotation, which leaves dot products as they are; here keys have the pool's dtype, and
+scores are float32.
 Source: the DeepSeek-V3.2-Exp report; SGLang `layers/attention/nsa/nsa_indexer.py`.
 """
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import nn
 
-from sglab.engine import BadArgumentError, ForwardBatch, NSATokenToKVPool
+from sglab.engine import BadArgumentError, ChoosingBackend, ForwardBatch, NSATokenToKVPool
 from sglab.engine import RadixAttention as AttentionShape
 from sglab.layers.linear import ReplicatedLinear
-from sglab.layers.mla import Select
 from sglab.layers.rotary import RotaryEmbedding
 
 
@@ -44,16 +42,20 @@ class Indexer(nn.Module):
         low_rank: torch.Tensor,
         layer: AttentionShape,
         forward_batch: ForwardBatch,
-    ) -> Select | None:
-        """Store the new tokens' index keys; the choice for each request, or None where none has more than topk tokens.
+    ) -> torch.Tensor | None:
+        """Store the new tokens' index keys, and choose through the batch's attention backend.
 
         Args:
             x: [tokens, hidden], the layer's input.
             low_rank: [tokens, q_lora_rank], the query before its second projection.
             layer: whose rows of the pool.
 
+        Returns:
+            int32 [tokens, topk], positions in its request that each token attends to, −1 for none; None: all, where no
+            request has more than topk tokens. Of equal scores the earlier tokens are taken.
+
         Raises:
-            BadArgumentError: the pool holds no index keys.
+            BadArgumentError: the pool holds no index keys, or the batch has no backend.
         """
         pool = forward_batch.token_to_kv_pool
         if not isinstance(pool, NSATokenToKVPool):
@@ -62,16 +64,10 @@ class Indexer(nn.Module):
         q = self.wq_b(low_rank).unflatten(-1, (self.heads, -1))
         q, k = self.rotary(positions, q, self.k_norm(self.wk(x))[:, None])
         pool.set_index_k_buffer(layer, forward_batch.out_cache_loc, k[:, 0])
-        lengths = forward_batch.seq_lens if forward_batch.seq_lens_cpu is None else forward_batch.seq_lens_cpu
-        if int(lengths.max()) <= self.topk:
-            return None
-        weights = self.weights_proj(x).float() * self.heads**-0.5
+        backend = forward_batch.attn_backend
+        if not isinstance(backend, ChoosingBackend):
+            remedy, got = "Set it to a backend that was prepared with this batch.", type(backend).__name__
+            raise BadArgumentError("forward_batch.attn_backend", "a backend that chooses tokens", got, remedy)
         keys = pool.get_index_k_buffer(layer.layer_id)
-
-        def select(new: slice, slots: torch.Tensor, visible: torch.Tensor) -> torch.Tensor:
-            scores = torch.einsum("thd,sd->ths", q[new].float(), keys[slots].float()) * self.head_dim**-0.5
-            total = torch.einsum("ths,th->ts", scores.relu(), weights[new]).masked_fill(~visible, -math.inf)
-            best = total.topk(min(self.topk, len(slots)), -1).indices
-            return visible & torch.zeros_like(visible).scatter(-1, best, True)
-
-        return select
+        weights = self.weights_proj(x).float() * (self.heads**-0.5 * self.head_dim**-0.5)
+        return backend.choose_tokens(q.to(keys.dtype), keys, weights, self.topk, forward_batch)

@@ -7,20 +7,23 @@ operations where the new tokens are as many as the cached ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from sglab.engine import BadArgumentError, ForwardBatch, MLATokenToKVPool
+from sglab.engine import BadArgumentError, ChoosingBackend, ForwardBatch, MLATokenToKVPool
 from sglab.layers.linear import ColumnParallelLinear
 from sglab.layers.radix_attention import RadixAttention
 
 Method = Literal["absorbed", "plain"]
-Select = Callable[[slice, torch.Tensor, torch.Tensor], torch.Tensor]
-"""(a request's rows of the batch, its slots, the causal mask [new, seq_len]) -> the mask of what is attended to."""
+
+
+def takes_chosen(forward_batch: ForwardBatch) -> bool:
+    """Whether the batch's backend attends to what an indexer chose."""
+    backend = forward_batch.attn_backend
+    return isinstance(backend, ChoosingBackend) and backend.takes_chosen
 
 
 class MLAttention(nn.Module):
@@ -54,7 +57,7 @@ class MLAttention(nn.Module):
         latent: torch.Tensor,
         k_rope: torch.Tensor,
         forward_batch: ForwardBatch,
-        select: Select | None = None,
+        topk_indices: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Attend.
 
@@ -63,16 +66,18 @@ class MLAttention(nn.Module):
             q_rope: [tokens, heads, qk_rope_head_dim], turned.
             latent: [tokens, 1, kv_lora_rank], after its norm.
             k_rope: [tokens, 1, qk_rope_head_dim], turned.
-            select: leaves out tokens (sparse attention); the plain way then runs, whatever `method` says.
+            topk_indices: int32 [tokens, topk], positions in its request that each query attends to, −1 for none (sparse
+                attention); None: all. With a backend that does not take them the plain way runs, whatever `method` is.
 
         Returns:
             [tokens, heads · v_head_dim].
         """
-        if self.method == "plain" or select is not None:
-            return self._plain(torch.cat((q_nope, q_rope), -1), latent, k_rope, forward_batch, select)
+        if self.method == "plain" or (topk_indices is not None and not takes_chosen(forward_batch)):
+            return self._plain(torch.cat((q_nope, q_rope), -1), latent, k_rope, forward_batch, topk_indices)
         w_uk, w_uv = self._matrices()
         q_latent = torch.einsum("thn,hnr->thr", q_nope, w_uk)
-        out = self.attn(q_latent, latent, latent, forward_batch, q_rope=q_rope, k_rope=k_rope)
+        parts = {"q_rope": q_rope, "k_rope": k_rope, "topk_indices": topk_indices}
+        out = self.attn(q_latent, latent, latent, forward_batch, **parts)
         return torch.einsum("thr,hvr->thv", out.unflatten(-1, (-1, self.rank)), w_uv).flatten(1)
 
     def process_weights_after_loading(self) -> None:
@@ -90,7 +95,7 @@ class MLAttention(nn.Module):
         latent: torch.Tensor,
         k_rope: torch.Tensor,
         forward_batch: ForwardBatch,
-        select: Select | None,
+        topk_indices: torch.Tensor | None,
     ) -> torch.Tensor:
         pool, table = forward_batch.token_to_kv_pool, forward_batch.req_to_token_pool
         if not isinstance(pool, MLATokenToKVPool) or table is None:
@@ -105,8 +110,10 @@ class MLAttention(nn.Module):
             slots, new = table.req_to_token[row, :length].long(), slice(start, start + count)
             keys = torch.arange(length, device=q.device)
             visible = keys <= keys[length - count :, None]
-            if select is not None:
-                visible = select(new, slots, visible)
+            if topk_indices is not None:
+                # One more column for the −1s.
+                chosen = visible.new_zeros(count, length + 1)
+                visible = visible & chosen.scatter_(1, topk_indices[new].long() % (length + 1), True)[:, :length]
             out.append(self._request(q[new], *pool.get_mla_kv_buffer(self.attn.shape, slots, q.dtype), visible))
             start += count
         return torch.cat(out).flatten(1)

@@ -34,6 +34,7 @@ class RadixAttention(nn.Module):
         q_rope: torch.Tensor | None = None,
         k_rope: torch.Tensor | None = None,
         sinks: torch.Tensor | None = None,
+        topk_indices: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Store k and v in the pool and attend.
 
@@ -41,6 +42,7 @@ class RadixAttention(nn.Module):
             q, k, v: [tokens, heads · dim] or [tokens, heads, dim] of the new tokens.
             q_rope, k_rope: absorbed MLA's rotary parts, where q and k are the latent parts.
             sinks: float [heads], a logit per head for the denominator alone.
+            topk_indices: int [tokens, topk], positions that each query attends to, −1 for none; None: all.
 
         Returns:
             [tokens, heads · v_head_dim].
@@ -61,4 +63,5 @@ class RadixAttention(nn.Module):
             q_rope=q_rope,
             k_rope=k_rope,
             sinks=sinks,
+            topk_indices=topk_indices,
         )

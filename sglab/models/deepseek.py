@@ -21,7 +21,7 @@ from sglab.layers import (
     RowParallelLinear,
     TensorParallel,
 )
-from sglab.layers.mla import MLAttention, Select
+from sglab.layers.mla import MLAttention
 from sglab.layers.moe import FusedMoE, Gate, Mixture, Routing, TopK
 from sglab.layers.rotary import yarn_get_mscale
 from sglab.models.causal_lm import GATE_UP, CausalLM
@@ -105,13 +105,13 @@ class DeepseekAttention(nn.Module):
         q_nope, q_rope = q.unflatten(-1, (-1, self.nope + self.rope)).split([self.nope, self.rope], -1)
         latent, k_rope = self.kv_a_proj_with_mqa(x)[:, None].split([self.rank, self.rope], -1)
         q_rope, k_rope = self.rotary(positions, q_rope, k_rope)
-        select = self.selection(positions, x, low_rank, forward_batch)
-        return self.o_proj(self.mla(q_nope, q_rope, self.kv_a_layernorm(latent), k_rope, forward_batch, select))
+        chosen = self.topk_indices(positions, x, low_rank, forward_batch)
+        return self.o_proj(self.mla(q_nope, q_rope, self.kv_a_layernorm(latent), k_rope, forward_batch, chosen))
 
-    def selection(
+    def topk_indices(
         self, positions: torch.Tensor, x: torch.Tensor, low_rank: torch.Tensor, forward_batch: ForwardBatch
-    ) -> Select | None:
-        """Which tokens are attended to; None: all."""
+    ) -> torch.Tensor | None:
+        """int32 [tokens, topk], positions that each token attends to; None: all."""
         return None
 
 

@@ -9,7 +9,6 @@ import torch
 from sglab.engine import ForwardBatch, ModelConfig
 from sglab.layers import RotaryEmbedding, TensorParallel
 from sglab.layers.indexer import Indexer
-from sglab.layers.mla import Select
 from sglab.models.deepseek import DeepseekAttention, DeepseekConfig, DeepseekV2ForCausalLM, DeepseekV3Config
 
 
@@ -34,9 +33,9 @@ class DeepseekV32Attention(DeepseekAttention):
             RotaryEmbedding(config.rope),
         )
 
-    def selection(
+    def topk_indices(
         self, positions: torch.Tensor, x: torch.Tensor, low_rank: torch.Tensor, forward_batch: ForwardBatch
-    ) -> Select | None:
+    ) -> torch.Tensor | None:
         return self.indexer(positions, x, low_rank, self.mla.attn.shape, forward_batch)
 
 
@@ -46,4 +45,5 @@ class DeepseekV32ForCausalLM(DeepseekV2ForCausalLM):
     attention_class = DeepseekV32Attention
 
     def attention_config(self) -> ModelConfig:
-        return replace(super().attention_config(), index_head_dim=self.config.index_head_dim)
+        c = self.config
+        return replace(super().attention_config(), index_head_dim=c.index_head_dim, index_topk=c.index_topk)

@@ -17,7 +17,8 @@ from sglab.layers import SINGLE, TensorParallel
 from sglab.layers.quantization import QuantizationConfig, parse_quantization
 from sglab.layers.quantization.online import rounding
 from sglab.models.causal_lm import CausalLM
-from sglab.models.gguf import GgufFile, gguf_config, gguf_quantization, gguf_weights
+from sglab.models.gguf import GgufFile
+from sglab.models.gguf_model import gguf_config, gguf_quantization, gguf_weights
 from sglab.models.prepare import (
     process_weights_after_loading,
     quantize_layers,
@@ -48,7 +49,7 @@ def load_model(
     """Read a model.
 
     Args:
-        path_or_id: a folder with config.json and *.safetensors; a .gguf file of a Llama or Qwen3; "tiny", the model
+        path_or_id: a folder with config.json and *.safetensors; a .gguf file; "tiny", the model
             that ships with sglab; or a hub id such as "Qwen/Qwen3-0.6B", which needs the package huggingface_hub.
         dtype: "float32", "float16" or "bfloat16"; None: what config.json says, but on a CPU float32, which is faster
             there.

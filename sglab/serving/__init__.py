@@ -1,10 +1,10 @@
 """Serving: a model, its worker, sampling and the loop that drives the scheduler. `Engine` is the way in."""
 
 from sglab.serving.config import EngineConfig
-from sglab.serving.engine import Engine, RequestAbortedError
+from sglab.serving.engine import Engine
 from sglab.serving.graph_log import GraphLog, RecordedReplay, probe_stale_pointer
 from sglab.serving.hooks import register_forward_hooks
-from sglab.serving.output import Delta, Handle, Output
+from sglab.serving.output import Delta, Handle, Output, RequestAbortedError
 from sglab.serving.sampler import Sampler
 from sglab.serving.worker import ModelWorker
 

@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
 import torch
 
-from sglab.attention import create_attention_backend
-from sglab.engine import FinishAbort, Req, SamplingParams
+from sglab.engine import FinishAbort, Req
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.recording import Recording
-from sglab.engine.scheduler import History, Scheduler
+from sglab.engine.scheduler import History
 from sglab.models import CausalLM, Tokenizer
-from sglab.serving.batch_invariant import DEFAULT_SEED, batch_invariant
-from sglab.serving.execution import Execution, InlineExecution, Pending, ThreadExecution, torch_threads
-from sglab.serving.given import LogprobOptions, Prompt, Sampling, config, is_one, token_ids, tokenizer_of
-from sglab.serving.graph_runner import CudaGraphRunner, captures_decodes
+from sglab.serving.execution import Pending
+from sglab.serving.given import LogprobOptions, Prompt, Sampling, config, for_each, is_one, new_request, tokenizer_of
 from sglab.serving.hooks import register_forward_hooks
-from sglab.serving.output import Delta, Handle, Output
-from sglab.serving.piecewise_runner import PiecewiseGraphRunner
-from sglab.serving.pools import make_pools
+from sglab.serving.indexed import for_model
+from sglab.serving.output import Delta, Handle, Output, RequestAbortedError
+from sglab.serving.parts import make_parts
 from sglab.serving.ranks import RankDiedError, Ranks
-from sglab.serving.ranks.dp_scheduler import DpScheduler
-from sglab.serving.ranks.parts import group_parts, load_share, start_ranks
-from sglab.serving.ranks.worker import ParallelWorker
-from sglab.serving.speculation import Draft, speculation
-from sglab.serving.speculative_worker import SpeculativeWorker
-from sglab.serving.worker import ModelWorker
-
-
-class RequestAbortedError(RuntimeError):
-    """A request of `generate` was given up because of an error, which the message holds."""
+from sglab.serving.ranks.parts import load_share, start_ranks
+from sglab.serving.speculation import Draft
 
 
 class Engine:
@@ -83,51 +71,15 @@ class Engine:
             tokenizer = tokenizer or tokenizer_of(model)
         self.tokenizer = tokenizer
         try:
-            self._set_up(draft_model)
+            self.config, self.device = for_model(self.config, self.model), self.model.device
+            parts = make_parts(self.model, self.config, self.tokenizer, self.ranks, draft_model)
+            self._execution, self._parallel = parts.execution, parts.parallel
+            self.runner, self.tree_cache = parts.runner, parts.tree_cache
+            self.worker, self.runs, self.scheduler = parts.worker, parts.runs, parts.scheduler
         except BaseException:
             if self.ranks is not None:
                 self.ranks.close()
             raise
-
-    def _set_up(self, draft_model: Draft | None) -> None:
-        """Pools, backend, worker and scheduler around the model."""
-        if hasattr(self.model, "encode"):
-            remedy = "Run its passes by hand, with encoder_lens and encoder_out_cache_loc."
-            raise BadArgumentError("model", "a decoder alone", f"{type(self.model).__name__} with an encoder", remedy)
-        self.device = self.model.device
-        overlap = self.config.overlaps(self.device.type)
-        in_thread = overlap and self.device.type == "cpu"
-        threads = None
-        if self.device.type == "cpu":
-            threads = self.config.threads(sum(parameter.numel() for parameter in self.model.parameters()))
-        self._execution: Execution = ThreadExecution(threads) if in_thread else InlineExecution(threads)
-        pools = make_pools(self.model, self.config, self._execution.submit)
-        self.runner, self.tree_cache = pools.runner, pools.tree_cache
-        backend = create_attention_backend(self.config.backend(self.device.type), self.runner)
-        self.worker = ModelWorker(self.model, self.runner, backend, self.config.random_seed)
-        if captures_decodes(self.config, backend, self.device.type) and self.ranks is None:
-            with torch_threads(threads), batch_invariant(self.config.enable_deterministic_inference):
-                self.worker.graph_runner = CudaGraphRunner(
-                    self.model, self.runner, backend, self.config.capture_sizes()
-                )
-        if self.config.enable_piecewise_cuda_graph and self.ranks is None:
-            with torch_threads(threads), batch_invariant(self.config.enable_deterministic_inference):
-                self.worker.piecewise_runner = PiecewiseGraphRunner(
-                    self.model, self.runner, backend, self.config.capture_tokens()
-                )
-        decode = None if self.tokenizer is None else self.tokenizer.decode
-        self.runs = speculation(self.worker, self.config, draft_model) or self.worker
-        slots = self.runs.drafter.num_slots if isinstance(self.runs, SpeculativeWorker) else 1
-        self.scheduler: Scheduler | DpScheduler = Scheduler(
-            self.config.scheduler(overlap), self.tree_cache, decode, slots
-        )
-        self._parallel: ParallelWorker | None = None
-        if self.ranks is not None:
-            speculative = self.runs if isinstance(self.runs, SpeculativeWorker) else None
-            with torch_threads(threads):
-                self.scheduler, self._parallel = group_parts(
-                    self.scheduler, self.worker, self.ranks, self.config, self._execution.submit, speculative
-                )
         self.hooks = register_forward_hooks(self.model, self.config.forward_hooks)
         self._pending: list[tuple[Any, Pending[Callable[[], Any]]]] = []
         self._submitted = 0
@@ -191,13 +143,8 @@ class Engine:
         """
         one = is_one(prompts)
         listed: list[Any] = [prompts] if one else list(prompts)
-        each: list[Any] = list(sampling) if isinstance(sampling, (list, tuple)) else [sampling] * len(listed)
-        if len(each) != len(listed):
-            raise BadArgumentError("sampling", f"one, or {len(listed)} for the prompts", len(each), "Pass as many.")
-        starts = [logprob_start_len] * len(listed) if isinstance(logprob_start_len, int) else list(logprob_start_len)
-        if len(starts) != len(listed):
-            expected = f"one, or {len(listed)} for the prompts"
-            raise BadArgumentError("logprob_start_len", expected, len(starts), "Pass as many.")
+        each = for_each("sampling", sampling, len(listed))
+        starts = for_each("logprob_start_len", logprob_start_len, len(listed))
         reqs = [
             self._request(prompt, params, LogprobOptions(return_logprob, start, top_logprobs_num, token_ids_logprob))
             for prompt, params, start in zip(listed, each, starts, strict=True)
@@ -344,21 +291,8 @@ class Engine:
         rid: str | None = None,
         extra_key: str | None = None,
     ) -> Req:
-        params = SamplingParams.of(sampling)
-        if self.config.enable_deterministic_inference and params.sampling_seed is None:
-            params = replace(params, sampling_seed=DEFAULT_SEED)
-        vocabulary = self.model.config.vocab_size
-        params.verify(vocabulary)
-        tokens = token_ids(prompt, self.tokenizer, vocabulary)
-        wanted = logprobs.checked(len(tokens), vocabulary)
-        if rid is not None and not isinstance(rid, str):
-            raise BadArgumentError("rid", "a string", repr(rid), "Leave it out for a name of the engine's.")
+        name = f"request {self._submitted + 1}" if rid in (None, "") else rid
+        seeded = self.config.enable_deterministic_inference
+        req = new_request(prompt, sampling, logprobs, self.model, self.tokenizer, seeded, name, extra_key)
         self._submitted += 1
-        return Req(
-            rid or f"request {self._submitted}",
-            tokens,
-            extra_key=extra_key,
-            sampling_params=params,
-            eos_token_ids=frozenset(self.model.config.eos_token_ids),
-            **wanted,
-        )
+        return req

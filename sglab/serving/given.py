@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sglab.engine import SamplingParams, arguments
+from sglab.engine import Req, SamplingParams, arguments
 from sglab.engine.errors import BadArgumentError
-from sglab.models import Tokenizer, load_tokenizer
+from sglab.models import CausalLM, Tokenizer, load_tokenizer
+from sglab.serving.batch_invariant import DEFAULT_SEED
 from sglab.serving.config import EngineConfig
 
 Prompt = str | Sequence[int]
@@ -75,6 +76,46 @@ def is_one(prompts: object) -> bool:
     if isinstance(prompts, str):
         return True
     return not isinstance(prompts, Sequence) or bool(prompts and isinstance(prompts[0], int))
+
+
+def for_each(name: str, given: Any, count: int) -> list[Any]:
+    """A value for each prompt: one for all of them, or a list or tuple of as many.
+
+    Raises:
+        BadArgumentError: a list of another length.
+    """
+    each = list(given) if isinstance(given, (list, tuple)) else [given] * count
+    if len(each) != count:
+        raise BadArgumentError(name, f"one, or {count} for the prompts", len(each), "Pass as many.")
+    return each
+
+
+def new_request(
+    prompt: Prompt,
+    sampling: Sampling,
+    logprobs: LogprobOptions,
+    model: CausalLM,
+    tokenizer: Tokenizer | None,
+    deterministic: bool,
+    rid: str,
+    extra_key: str | None,
+) -> Req:
+    """A request of checked values. deterministic: it has a seed, if none of its own then the engine's.
+
+    Raises:
+        BadArgumentError: naming the value that cannot be served.
+    """
+    params = SamplingParams.of(sampling)
+    if deterministic and params.sampling_seed is None:
+        params = replace(params, sampling_seed=DEFAULT_SEED)
+    vocabulary = model.config.vocab_size
+    params.verify(vocabulary)
+    tokens = token_ids(prompt, tokenizer, vocabulary)
+    wanted = logprobs.checked(len(tokens), vocabulary)
+    if not isinstance(rid, str):
+        raise BadArgumentError("rid", "a string", repr(rid), "Leave it out for a name of the engine's.")
+    eos = frozenset(model.config.eos_token_ids)
+    return Req(rid, tokens, extra_key=extra_key, sampling_params=params, eos_token_ids=eos, **wanted)
 
 
 def tokenizer_of(model: str | Path) -> Tokenizer | None:

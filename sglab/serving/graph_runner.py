@@ -16,13 +16,23 @@ import torch
 
 from sglab.attention import AttentionBackend
 from sglab.attention.capabilities import Demand
-from sglab.engine import AttnBackend, ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
+from sglab.engine import (
+    AttnBackend,
+    ChoosingBackend,
+    ForwardBatch,
+    ForwardMode,
+    GraphBatch,
+    ModelRunner,
+    RadixAttention,
+)
+from sglab.engine.batch.metadata import is_checked
 from sglab.engine.graphs import GraphInputBuffers, RecordedGraph
 from sglab.layers.moe.experts import FusedMoE
 from sglab.layers.moe.topk import Routing
 from sglab.models import CausalLM
 from sglab.planning import capture_order, limit_to_pool, replay_batch_size
 from sglab.serving.config import EngineConfig
+from sglab.serving.indexed import chooses_outside, refuse_outside
 from sglab.serving.model_output import ModelOutput
 
 WARM_UPS = 2
@@ -37,7 +47,7 @@ def captures_decodes(config: EngineConfig, backend: AttentionBackend, device_typ
     Raises:
         UnsupportedError: graphs were asked for with a backend that has none; it names those that do.
     """
-    if not config.graphs(device_type):
+    if not config.graphs(device_type) or (config.cuda_graph is None and chooses_outside(backend)):
         return False
     unnamed = config.attention_backend == "auto" and device_type == "cpu"
     if unnamed or ForwardMode.DECODE in backend.capabilities.graph_modes:
@@ -58,6 +68,8 @@ class CapturedGraph:
     """Views of the input buffers."""
     output: ModelOutput
     """Tensors that every replay writes."""
+    fills_metadata: bool = False
+    """Whether a replay fills the backend's metadata itself."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +96,7 @@ class CudaGraphRunner:
     def __init__(
         self, model: CausalLM, runner: ModelRunner, backend: AttentionBackend, capture_bs: Sequence[int]
     ) -> None:
+        refuse_outside(backend)
         self.model, self.runner, self.backend = model, runner, backend
         self.capture_bs = limit_to_pool(sorted(set(capture_bs)), runner.req_to_token_pool.size)
         self.device = runner.device
@@ -122,6 +135,8 @@ class CudaGraphRunner:
         if not self._with_metadata:
             self.backend.prepare(captured.batch)
             return
+        if captured.fills_metadata and not is_checked(captured.batch, self.runner):
+            return
         lengths = batch.seq_lens_cpu
         if lengths is not None and padding:
             lengths = torch.cat((lengths, lengths.new_full((padding,), self.buffers.fill)))
@@ -159,9 +174,10 @@ class CudaGraphRunner:
             return CapturedGraph(bs, graph, batch, output)
         cuda_graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(cuda_graph, pool=self._pool):
+            fills = self.backend.fill_in_graph(self._graph_batch(batch, None, None))
             output = self._run(batch)
         self._pool = self._pool or cuda_graph.pool()
-        return CapturedGraph(bs, cuda_graph, batch, output)
+        return CapturedGraph(bs, cuda_graph, batch, output, fills)
 
     def _run(self, batch: ForwardBatch) -> ModelOutput:
         assert batch.positions is not None
@@ -253,3 +269,21 @@ class AttentionLaunches:
             lambda: self.backend.forward(q, k, v, layer, forward_batch, **options),
             reads,
         )
+
+    @property
+    def takes_chosen(self) -> bool:
+        return isinstance(self.backend, ChoosingBackend) and self.backend.takes_chosen
+
+    def choose_tokens(
+        self, q: torch.Tensor, keys: torch.Tensor, weights: torch.Tensor, topk: int, forward_batch: ForwardBatch
+    ) -> torch.Tensor | None:
+        """Record the choice with these tensors; whether there is one depends on the capture alone."""
+
+        def choose() -> torch.Tensor:
+            assert isinstance(self.backend, ChoosingBackend)
+            chosen = self.backend.choose_tokens(q, keys, weights, topk, forward_batch)
+            return q.new_empty(0, dtype=torch.int32) if chosen is None else chosen
+
+        reads = (q, keys, weights, forward_batch.seq_lens, forward_batch.req_pool_indices)
+        out = self.graph.launch("choice of tokens", choose, reads)
+        return out if out.numel() else None

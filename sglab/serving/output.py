@@ -10,6 +10,10 @@ from sglab.models import Tokenizer
 REPLACEMENT = "\ufffd"
 
 
+class RequestAbortedError(RuntimeError):
+    """A request of `generate` was given up because of an error, which the message holds."""
+
+
 @dataclass(frozen=True)
 class Output:
     """A request's tokens and text, at its end or so far."""

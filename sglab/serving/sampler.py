@@ -1,6 +1,7 @@
 """Sampler: from logits to tokens, greedily or by chance, with the cuts, penalties and seeds of each request.
 
-Chance is Gumbel's: argmax(log p + noise). Where a request has a seed, the noise is a hash of seed, position and token,
+Chance is Gumbel's: argmax(log p + noise). On a GPU a pass without cuts and seeds is one kernel's work, since the noise
+needs no normalised logits. Where a request has a seed, the noise is a hash of seed, position and token,
 so that the same logits give the same token in any batch. Source of the order and meaning of the cuts: SGLang 0.5.23
 `layers/sampler.py` (top-k, top-p and min-p are all taken of the probabilities before any cut).
 """
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 import torch
 
+from sglab.kernels.sampling.gumbel import gumbel_argmax
 from sglab.serving.sampling_info import SamplingInfo
 
 MASK = 0xFFFFFFFF
@@ -32,10 +34,18 @@ class Sampled(NamedTuple):
 
 
 class Sampler:
-    """Chooses tokens; the generator serves rows without a seed."""
+    """Chooses tokens.
+
+    Attributes:
+        generator: of rows without a seed, in passes with cuts or seeds.
+        state: int64 [2], seed and count of the other draws.
+        in_one_pass: whether those take `gumbel_argmax`.
+    """
 
     def __init__(self, device: torch.device, seed: int = 0) -> None:
         self.generator = torch.Generator(device).manual_seed(seed)
+        self.state = torch.tensor([seed, 0], device=device)
+        self.in_one_pass = device.type == "cuda"
 
     def __call__(
         self, logits: torch.Tensor, adjusted: torch.Tensor, positions: torch.Tensor, info: SamplingInfo
@@ -48,11 +58,7 @@ class Sampler:
             positions: int64 [B], of the tokens to be chosen.
             info: the requests' parameters.
         """
-        tokens = adjusted.argmax(-1)
-        if not info.all_greedy:
-            assert info.greedy is not None
-            scores = distribution(adjusted, info) + self._noise(adjusted, positions, info)
-            tokens = torch.where(info.greedy, tokens, scores.argmax(-1))
+        tokens = self._tokens(adjusted, positions, info)
         if info.top_logprobs is None:
             return Sampled(tokens)
         logprobs = logits.log_softmax(-1)
@@ -62,6 +68,15 @@ class Sampler:
             return Sampled(tokens, chosen, ids_logprobs=ids)
         best = logprobs.topk(min(info.top_logprobs, logits.shape[-1]), -1)
         return Sampled(tokens, chosen, best.indices, best.values, ids)
+
+    def _tokens(self, logits: torch.Tensor, positions: torch.Tensor, info: SamplingInfo) -> torch.Tensor:
+        if info.all_greedy:
+            return logits.argmax(-1)
+        assert info.greedy is not None and info.temperatures is not None
+        if self.in_one_pass and info.top_ks is None and info.seeds is None:
+            return gumbel_argmax(logits, info.temperatures[:, 0], info.greedy, self.state)
+        scores = distribution(logits, info) + self._noise(logits, positions, info)
+        return torch.where(info.greedy, logits.argmax(-1), scores.argmax(-1))
 
     def _noise(self, logits: torch.Tensor, positions: torch.Tensor, info: SamplingInfo) -> torch.Tensor:
         free = torch.empty_like(logits).exponential_(generator=self.generator).clamp_(min=1e-38).log_().neg_()

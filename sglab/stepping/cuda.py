@@ -15,6 +15,7 @@ from sglab.gpu.fault import KernelError
 from sglab.gpu.geometry import LaunchConfig
 from sglab.gpu.module import Kernel, Module
 from sglab.gpu.names import source_name
+from sglab.gpu.pointer_accesses import contradicts, float_pointers
 from sglab.stepping.device import COPIED, DEFAULT_ARCH, arch_of, emulated, gpu, stepped_on
 from sglab.stepping.host import HostCopies, as_tensor, gpu_of
 from sglab.stepping.launch import KernelLaunch
@@ -61,7 +62,7 @@ def ptx(source: str | Path, name: str = "<ptx>") -> Program:
     """
     path = _path(source, ".ptx", "PTX text, with .version and .target", is_ptx)
     module = Module(str(source), name) if path is None else Module(path.read_text("utf-8"), path.name, path.parent)
-    return Program(lambda target: module, module.target, {})
+    return Program(lambda target: module, module.target, {}, typed=False)
 
 
 def _path(source: str | Path, suffix: str, expected: str, is_text: Any) -> Path | None:
@@ -78,8 +79,8 @@ class Program(Mapping[str, "OwnKernel"]):
     """The kernels of one source by name; a part of a (mangled) name will do. With one kernel, `program[grid, block]` is
     that kernel's."""
 
-    def __init__(self, compiled: Any, arch: str | None, names: Mapping[str, Sequence[str]]) -> None:
-        self._compiled, self._arch, self._names = compiled, arch, names
+    def __init__(self, compiled: Any, arch: str | None, names: Mapping[str, Sequence[str]], typed: bool = True) -> None:
+        self._compiled, self._arch, self._names, self._typed = compiled, arch, names, typed
         self._modules: dict[str, Module] = {}
         if not len(self.module(arch or DEFAULT_ARCH)):
             raise GpuError("the source has no kernel: no __global__ function, and no .entry, came out of it")
@@ -121,6 +122,23 @@ class Program(Mapping[str, "OwnKernel"]):
             if _is(kernel.name, name) and len(declared) == len(kernel.params):
                 return list(declared)
         return []
+
+    def check(self, kernel: Kernel, values: Sequence[Any]) -> None:
+        """Holds tensors against the accesses of PTX that has no types for its pointers.
+
+        Raises:
+            LaunchError: a tensor is of another floating-point type or size than all accesses through its pointer.
+        """
+        if self._typed or len(values) != len(kernel.params):
+            return
+        accessed = float_pointers(kernel.module.ptx, kernel.name)
+        for index, (parameter, value) in enumerate(zip(kernel.params, values, strict=True)):
+            kind = accessed.get(parameter.name)
+            tensor = getattr(value, "tensor", value)
+            if kind is None or parameter.pointee or not hasattr(tensor, "element_size"):
+                continue
+            if why := contradicts(kind, str(tensor.dtype), tensor.element_size()):
+                raise LaunchError(f"{kernel.name}: argument {index}, {parameter}: {why}")
 
     def __repr__(self) -> str:
         return f"<kernels {', '.join(map(source_name, self))} for {self._any().target}>"
@@ -197,6 +215,7 @@ class Gridded:
         device = stepped_on(device, module.target)
         kernel = module[self.kernel.name]
         names = self.kernel.program.names_of(kernel)
+        self.kernel.program.check(kernel, values)
         try:
             launch = kernel.prepare(device, self.config, args=values, extra=extra, names=names)
         except LaunchError as error:

@@ -72,6 +72,7 @@ class Widget(anywidget.AnyWidget):
     def __init__(self, **kwargs: Any) -> None:
         self._tensors: dict[str, WireArray] = {}
         self._ours: set[str] = set()
+        self.closed = False
         self._versions = Versions()
         super().__init__(module=type(self)._module, version=type(self).format, **kwargs)
         selection.attach(self)
@@ -87,6 +88,7 @@ class Widget(anywidget.AnyWidget):
     def close(self) -> None:
         """Ends the widget, and lets go of all that it has kept of a run: a notebook's history may keep the object."""
         super().close()
+        self.closed = True
         self._tensors, self._versions = {}, Versions()
         for name in set(vars(self)) - vars(self).get("_ours", set(vars(self))):  # all, where it was never made
             delattr(self, name)

@@ -2,45 +2,49 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Callable
 from typing import TypeVar
 
-from sglab.emulator.device import EmulatedDevice
 from sglab.emulator.session import Session
 from sglab.gpu.geometry import Geometry
 from sglab.workbench import Batch
 
 from .base import Widget
 
+log = logging.getLogger(__name__)
 Follower = TypeVar("Follower", bound=Widget)
 
 
-def follow(session: Session, widget: Follower, moved: Callable[[Follower], None]) -> None:
-    """Calls `moved(widget)` whenever the session has moved, as long as the widget lives: the session outlives its
-    widgets and must not keep them alive, so `moved` may not refer to the widget itself."""
-    reference = weakref.ref(widget)
+def follow(
+    session: Session, widget: Follower, moved: Callable[[Follower], None], restarted: Callable[[Follower], None]
+) -> None:
+    """Calls `moved(widget)` whenever the session has moved, until the widget is closed or gone; once the session has
+    begun again, `restarted(widget)` instead, which follows it from then on. The session outlives its widgets and
+    must not keep them alive: neither function may refer to the widget itself."""
+    reference, run = weakref.ref(widget), session.restarts
 
     def listener() -> None:
         alive = reference()
-        if alive is None:
+        if alive is None or alive.closed:
             leave()
-        else:
+        elif session.restarts == run:
             moved(alive)
+        else:
+            leave()
+            _begin(alive, restarted)
 
     leave = session.on_move(listener)
 
 
-def again(session: Session) -> Session:
-    """A new session of the same launch, on what its tensors hold now.
-
-    Raises:
-        RuntimeError: the device cannot run a launch under control.
-    """
-    device = session.device
-    if not isinstance(device, EmulatedDevice):
-        raise RuntimeError(f"{device.name} runs no sessions: run the cell again")
-    return device.session(session.launch)
+def _begin(widget: Follower, restarted: Callable[[Follower], None]) -> None:
+    """What one widget cannot show must not keep the others of the session from the new run."""
+    try:
+        restarted(widget)
+    except Exception as error:
+        log.debug("%r cannot show the new run", widget, exc_info=True)
+        widget.outdated = f"The launch was run again, and this widget cannot show it: {error}"
 
 
 def launch_name(kernel: str, geometry: Geometry) -> str:

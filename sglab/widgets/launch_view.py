@@ -22,7 +22,7 @@ from sglab.workbench.recorders.page_reads import PageReads
 
 from .base import Widget, command
 from .changes import Versions
-from .following import again, failure_told, follow, launch_name, not_a_launch
+from .following import failure_told, follow, launch_name, not_a_launch
 from .launch_code import code_table
 
 ISSUE_ORDER = (
@@ -81,15 +81,15 @@ class LaunchWidget(Widget):
         if self.session:
             self._versions, self.outdated = Versions.of(self.session), ""
             self.now = self.session.now
-            follow(self.session, self, LaunchWidget._session_moved)
+            follow(self.session, self, LaunchWidget._session_moved, LaunchWidget._restarted)
 
     @command
     def run_again(self) -> None:
-        """A new session of the launch, on what its tensors hold now."""
+        """Begins the session again, on what its tensors hold now."""
         if self.session is None:
             super().run_again()
             return
-        self._begin(again(self.session), int(self.launch["cluster"]))
+        self.session.restart()
 
     @command
     def seek(self, position: int) -> None:
@@ -125,6 +125,10 @@ class LaunchWidget(Widget):
     def _session_moved(self) -> None:
         if self.session:
             self.now = self.session.now
+
+    def _restarted(self) -> None:
+        if self.session:
+            self._begin(self.session, int(self.launch["cluster"]))
 
     def _header(self, trace: ClusterTrace) -> dict[str, Any]:
         geometry = self.recording.geometry

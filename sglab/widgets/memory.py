@@ -18,7 +18,7 @@ from sglab.gpu import GpuError
 
 from .base import Widget, command
 from .changes import Versions
-from .following import again, follow, launch_name, not_a_launch
+from .following import follow, launch_name, not_a_launch
 from .wire import WireArray
 
 RANK_BIT = {"shared": 24, "tensor": 32}
@@ -73,16 +73,20 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
         self._position = 0
         if self.session:
             self._versions, self.outdated = Versions.of(self.session), ""
-            follow(self.session, self, MemoryWidget.session_moved)
+            follow(self.session, self, MemoryWidget.session_moved, MemoryWidget._restarted)
 
     @command
     def run_again(self) -> None:
-        """A new session of the launch, on what its tensors hold now."""
+        """Begins the session again, on what its tensors hold now."""
         if self.session is None:
             super().run_again()
             return
-        self._begin(again(self.session))
-        self._restart()
+        self.session.restart()
+
+    def _restarted(self) -> None:
+        if self.session:
+            self._begin(self.session)
+            self._restart()
 
     @abstractmethod
     def _restart(self) -> None:

@@ -14,7 +14,7 @@ from sglab.events.cluster.columns import readable
 
 from .base import Widget, asset, command
 from .changes import Versions
-from .following import again, follow, launch_name, not_a_launch
+from .following import follow, launch_name, not_a_launch
 
 DRAWN = 1_000
 """Events that are drawn at most: the first ones."""
@@ -63,15 +63,18 @@ class NanSpread(Widget):
         self._look(infinite)
         self._versions, self.outdated = Versions.of(session), ""
         self.now = session.now
-        follow(session, self, NanSpread._session_moved)
+        follow(session, self, NanSpread._session_moved, NanSpread._restarted)
 
     def _session_moved(self) -> None:
         self.now = self.session.now
 
     @command
     def run_again(self) -> None:
-        """A new session of the launch, on what its tensors hold now."""
-        self._begin(again(self.session), bool(self.shown["infinite"]))
+        """Begins the session again, on what its tensors hold now."""
+        self.session.restart()
+
+    def _restarted(self) -> None:
+        self._begin(self.session, bool(self.shown["infinite"]))
 
     @command
     def look(self, infinite: bool) -> None:

@@ -47,6 +47,9 @@ METHODS = {
     "init_graph": ["max_bs", "max_num_tokens"],
     "prepare_capture": ["graph_batch"],
     "prepare_replay": ["graph_batch"],
+    "fill_in_graph": ["graph_batch"],
+    "choose_tokens": ["q", "keys", "weights", "topk", "forward_batch"],
+    "index_rows": ["forward_batch"],
     "redo_verify_metadata": ["spec_info", "graph_bs"],
     "refuse_unserved": ["demand", "argument"],
 }

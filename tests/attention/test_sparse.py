@@ -11,7 +11,7 @@ from sglab.attention import UnsupportedError, create_attention_backend
 from sglab.attention.page_table.dual_chunk import DualChunkFlashAttentionBackend
 from sglab.attention.sparse.double_sparsity import DoubleSparseAttnBackend, DoubleSparsityConfig
 from sglab.attention.sparse.dsa import DeepseekSparseAttnBackend
-from sglab.engine import BadArgumentError
+from sglab.engine import BadArgumentError, ForwardMode
 from sglab.workbench import Batch, decode_batch, extend_batch, max_error, reference
 
 MHA: dict[str, Any] = {"kind": "mha", "num_heads": 4, "num_kv_heads": 2, "head_dim": 32}
@@ -76,6 +76,37 @@ def test_the_indexers_choice_becomes_slots() -> None:
     with pytest.raises(BadArgumentError, match=r"topk_indices: expected shape \(2, at most 4\), got \(2, 5\)"):
         options = {"topk_indices": torch.zeros((2, 5), dtype=torch.int64)}
         backend.forward(batch.q, batch.k, batch.v, batch.layer, batch.forward_batch, **options)
+
+
+@pytest.mark.parametrize("mode", ["decode", "extend"])
+@pytest.mark.parametrize("name", ["dsa", "triton"])
+def test_an_indexer_chooses_among_a_requests_own_keys(name: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best of each row's keys, the earlier where scores are equal; a row at a time gives the same."""
+    shape: dict[str, Any] = {"num_heads": 4, "page_size": 64, "layout": "fragmented"}
+    batch = decode_batch([90, 20, 5], **shape) if mode == "decode" else extend_batch([70, 9, 4], [60, 0, 3], **shape)
+    backend = create_attention_backend(name, batch.runner)
+    backend.prepare(batch.forward_batch)
+    generator = torch.Generator().manual_seed(3)
+    tokens, slots = len(batch.q), len(batch.runner.token_to_kv_pool.get_key_buffer(0))
+    q, keys = (torch.randn(*size, generator=generator).bfloat16() for size in ((tokens, 3, 32), (slots, 32)))
+    keys[::3] = 0  # whose scores are equal
+    weights = torch.randn(tokens, 3, generator=generator)
+    chosen = backend.choose_tokens(q, keys, weights, 12, batch.forward_batch)
+    assert chosen is not None and chosen.shape == (tokens, 12) and chosen.dtype == torch.int32
+    row = 0
+    for i, (length, count) in enumerate(zip(batch.seq_lens, batch.new_tokens, strict=True)):
+        for seen in range(length - count + 1, length + 1):
+            own = keys[batch.slots(i)[:seen]].double()
+            scores = (weights[row].double() @ (q[row].double() @ own.T).relu()).tolist()
+            best = sorted(range(seen), key=lambda p: (-round(scores[p], 5), p))[:12]
+            assert chosen[row][chosen[row] >= 0].tolist() == sorted(best)
+            row += 1
+    monkeypatch.setattr("sglab.attention.arithmetic.chosen.MOST_LOGITS", 1)
+    assert torch.equal(backend.choose_tokens(q, keys, weights, 12, batch.forward_batch), chosen)
+    assert backend.choose_tokens(q, keys, weights, max(batch.seq_lens), batch.forward_batch) is None
+    batch.forward_batch.forward_mode = ForwardMode.IDLE
+    assert backend.choose_tokens(q[:0], keys, weights[:0], 12, batch.forward_batch) is None
+    assert backend.takes_chosen == (name == "dsa")
 
 
 def test_double_sparsity_attends_to_the_heavy_channels_choice() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
+from sglab.classroom.command import check_ports
 from sglab.classroom.roster import Person, new_password, read_roster, write_passwords
 
 
@@ -45,3 +47,13 @@ def test_passwords_stay_and_only_their_owner_reads_them(tmp_path: Path) -> None:
     second = write_passwords([Person("ada"), Person("eve")], file)
     assert second["ada"] == first["ada"] and set(second) == {"ada", "eve"}
     assert len({new_password() for _ in range(200)}) == 200
+
+
+def test_ports_that_others_have_are_named_before_anything_starts() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        for first in (port, port - 82):
+            with pytest.raises(ValueError, match=f"--bind: expected free ports.* {port} is in use"):
+                check_ports(f"http://127.0.0.1:{first}")

@@ -24,7 +24,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Name -> program."""
     folder = tmp_path_factory.mktemp("programs")
     programs = {}
-    for source in (PROGRAMS / name for name in ("graphs.cu", "samples.cu", "thrust_and_cub.cu")):
+    for source in (PROGRAMS / name for name in ("device_heap.cu", "graphs.cu", "samples.cu", "thrust_and_cub.cu")):
         programs[source.stem] = folder / source.stem
         command = [find_nvcc(), "-std=c++17", "-lineinfo", "-cudart", "shared", "-o", folder / source.stem, source]
         flags = ["-gencode", "arch=compute_100a,code=compute_100a"]
@@ -55,6 +55,13 @@ def test_what_samples_ask_of_the_runtime(compiled: dict[str, Path]) -> None:
         "assert 710, waited 710 710, launched 710, copied 710",
     ]
     assert "read_after_write_race" not in ran.stderr
+
+
+def test_a_heap_in_kernels(compiled: dict[str, Path]) -> None:
+    ran = run_program([compiled["device_heap"]], sanitize=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout == "sums 100 131, blocks 5, limit 1048576: cudaSuccess, then cudaErrorInvalidValue\n"
+    assert "device_heap_leak: 32 bytes in 2 blocks" in ran.stderr
 
 
 def test_graphs(compiled: dict[str, Path]) -> None:

@@ -76,6 +76,15 @@ def test_a_decode(wrong: dict[str, Any], checks: Checks) -> None:
     assert checks.count == before + 2
 
 
+def test_a_decode_whose_tensors_moved_and_whose_indices_grew_is_the_same_call(checks: Checks) -> None:
+    """A step later: every tensor is new, and there is a slot more for each request."""
+    check_decode(decode(), False)
+    before = checks.count
+    moved = {name: value.clone() for name, value in TENSORS.items() if isinstance(value, torch.Tensor)}
+    check_decode(decode(**{**moved, "kv_indices": torch.zeros(8, dtype=torch.int64)}), False)
+    assert checks.count == before
+
+
 def test_contents_are_read_where_they_are_asked_for(checks: Checks) -> None:
     check_decode(decode(), False)
     TENSORS["num_kv_splits"].fill_(9)

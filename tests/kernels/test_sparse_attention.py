@@ -21,6 +21,7 @@ from sglab.kernels import (
     quantize_k_cache,
     set_index_k_scale_buffer,
     set_mla_k_records,
+    slot_mqa_logits,
     transform_index_page_table_decode,
     transform_index_page_table_prefill,
 )
@@ -138,6 +139,42 @@ class TestIndexer:
             assert_close(logits[row, :length], wanted, 1e-4)
             assert (logits[row, length:] == -math.inf).all()
 
+    @pytest.mark.parametrize("implementation", SPARSE)
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+    def test_logits_of_unquantised_keys_by_slot(self, implementation, dtype, device, generator) -> None:
+        """Requests of 1, 3 and 2 rows; slots out of order, and past a request's last rubbish in the table."""
+        heads, dim, lens, owner = 5, 24, [70, 8, 9, 10, 64, 65], [0, 1, 1, 1, 2, 2]
+        q = torch.randn(6, heads, dim, generator=generator).to(device, dtype)
+        keys = torch.randn(200, dim, generator=generator).to(device, dtype)
+        table = torch.full((3, 80), 10**6, dtype=torch.int32)
+        for request, most in enumerate([70, 10, 65]):
+            table[request, :most] = torch.randperm(200, generator=generator)[:most]
+        weights = torch.randn(6, heads, generator=generator).to(device)
+        lengths, request_of = (torch.tensor(x, dtype=torch.int32, device=device) for x in (lens, owner))
+        given = (q, keys, weights, lengths, table.to(device))
+        logits = slot_mqa_logits(*given, request_of, 72, implementation=implementation)
+        assert logits.shape == (6, 72)
+        for row, length in enumerate(lens):
+            own = keys[table[owner[row], :length].long().to(device)].double()
+            wanted = weights[row].double() @ (q[row].double() @ own.T).relu()
+            assert_close(logits[row, :length], wanted, 1e-5)
+        apart = slot_mqa_logits(*given[:4], table[owner].to(device), width=72, implementation=implementation)
+        for row, length in enumerate(lens):
+            assert_close(apart[row, :length], logits[row, :length], 1e-5)
+
+    def test_refusals_of_slots(self) -> None:
+        q, keys, weights = torch.zeros(2, 4, 16), torch.zeros(9, 16), torch.zeros(2, 4)
+        lengths, table = torch.tensor([3, 4]).int(), torch.zeros(1, 5).int()
+        with pytest.raises(ContractError, match="page_table_1 must be of 2 rows, one per row of q; got 1"):
+            slot_mqa_logits(q, keys, weights, lengths, table)
+        owner = torch.zeros(2).int()
+        with pytest.raises(ContractError, match=r"lengths must be from 0 to 3; got lengths\[1\] = 4"):
+            slot_mqa_logits(q, keys, weights, lengths, table, owner, 3)
+        with pytest.raises(ContractError, match="k_buffer must be float32, as q is; got float16"):
+            slot_mqa_logits(q, keys.half(), weights, lengths, table, owner)
+        with pytest.raises(ContractError, match=r"page_table_1 must be from 0 to 8; got page_table_1\[0, 3\] = 9"):
+            slot_mqa_logits(q, keys, weights, lengths, torch.tensor([[0, 1, 2, 9, -7]]).int(), owner)
+
 
 class TestTopk:
     def scores(self, device, generator):
@@ -147,6 +184,7 @@ class TestTopk:
         lens, starts = [1500, 1300, 900, 20, 3, 0], [0, 100, 5, 0, 9, 1]
         return score.to(device), *(torch.tensor(x, dtype=torch.int32, device=device) for x in (lens, starts))
 
+    @pytest.mark.parametrize("implementation", SPARSE)
     def test_is_the_set_of_the_best(self, implementation, device, generator) -> None:
         score, lens, starts = self.scores(device, generator)
         best = fast_topk_v2(score, lens, 24, starts, implementation=implementation)
@@ -170,12 +208,17 @@ class TestTopk:
         indptr = torch.tensor([0, 1, 4, 5], dtype=torch.int32, device=device)
         given = (score[:5], lens[:5], table, indptr, 24, starts[:5])
         fused = fast_topk_transform_fused(*given, implementation=implementation)
+        assert torch.equal(fast_topk_transform_fused(*given, implementation="torch"), fused)
         prefill = transform_index_page_table_prefill(table, best, [1, 3, 1], implementation=implementation)
         assert torch.equal(fused, prefill[:5]) and (prefill[5] == -1).all()
         offsets = torch.tensor([0, 10, 20, 30, 40], dtype=torch.int32, device=device)
         ragged = fast_topk_transform_ragged_fused(
             *(score[:5], lens[:5], offsets, 24, starts[:5]), implementation=implementation
         )
+        torchs = fast_topk_transform_ragged_fused(
+            *(score[:5], lens[:5], offsets, 24, starts[:5]), implementation="torch"
+        )
+        assert torch.equal(torchs, ragged)
         assert torch.equal(ragged, torch.where(best[:5] < 0, -1, best[:5] + offsets[:, None]))
 
     def test_refusals(self) -> None:

@@ -156,6 +156,14 @@ def test_mends_that_are_none(name: str, changes: list[tuple[str, str]], told: st
     assert told in verdict.text
 
 
+@pytest.mark.skipif(not has_nvcc(), reason="no nvcc")
+def test_a_verdict_is_made_of_sentences() -> None:
+    assert "no warp can continue. " in lab.mended("split_lse").check(lab.source("split_lse")).text
+    early = changed("product", [(RELEASE, "ptx::mbarrier_arrive(empty[stage ^ 1]);")])
+    assert "is missing between them. " in lab.mended("product").check(early).text
+    assert "this is of type int." in lab.mended("product").check(3).text
+
+
 def changed(name: str, changes: list[tuple[str, str]]) -> str:
     text = lab.source(name)
     for old, new in changes:

@@ -115,21 +115,26 @@ def test_taking_out_changes_the_text_and_knows_its_names() -> None:
 def test_found_without() -> None:
     right = set(lab.CUTS) - {"after_thread_sync"}
     assert lab.found_without().check(right).right
-    assert lab.found_without().check(set(lab.CUTS)).right is False
+    assert "is ordered already" in lab.found_without().check(set(lab.CUTS)).text
+    assert "A fence" in lab.found_without().check({"wait_ld", "wait_loaded", "wait_done"}).text
 
 
 def test_questions_on_launches(tensors: tuple[torch.Tensor, ...]) -> None:
     a, b, d = tensors
     assert lab.place_of(_load_tile, 5, 16).check(752).right
-    assert lab.place_of(_load_tile, 5, 16).check(5 * 128 + 32).right is False
+    place = lab.place_of(_load_tile, 5, 16)
+    assert "without a swizzle" in place.check(5 * 128 + 32).text and "has two bytes" in place.check(5 * 64 + 16).text
+    assert "has 16 bytes" in place.check(5 * 128 + (2 ^ 5) * 8).text
     out = torch.zeros_like(a)
     for parity in (0, 1):
         assert lab.hangs(sglab.step(_load_tile[(1,)], lab.tensor_map(a, 128), out, PARITY=parity)).check(False).right
     launch = product(a, b, d)
-    assert lab.products(launch).check(4).right and lab.products(launch).check(1).right is False
+    assert lab.products(launch).check(4).right and "That is the call" in lab.products(launch).check(1).text
     assert lab.readers_of_row(launch, 100).check({3}).right
     wide = product(a, b, d, WARPS=8, num_warps=8)
-    assert lab.readers_of_row(wide, 100).check({3, 7}).right and lab.readers_of_row(wide, 100).check({3}).right is False
+    readers = lab.readers_of_row(wide, 100)
+    assert readers.check({3, 7}).right and "with four warps" in readers.check({3}).text
+    assert "do not divide the rows" in readers.check({6}).text
     share = lab.tensor_core_share(launch)
     assert 0.01 < share.answer() < 0.5 and share.check(share.answer()).right and share.check(0.9).right is False
     assert lab.error(d, a, b) < 1e-4

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sglab.labs import Question
+from sglab.labs.question import sentence
 
 
 def ask(truth: object, tolerance: float = 0.01) -> Question:
@@ -106,8 +107,51 @@ def test_a_name_may_be_written_as_a_widget_writes_it(given: str, right: bool) ->
     assert ask("flash_mla").check(given).right is right
 
 
+@pytest.mark.parametrize(
+    ("truth", "given", "right"),
+    [
+        ("a b", "ab", False),
+        ("a b", " A,   b ", True),
+        ("a b", "a_b", True),
+        ("S0 S1 O0", "S0S1O0", False),
+        ("1 12", "11 2", False),
+        ("ab", "a b", False),
+        ("online", "on line", False),
+        ("FlashMLA", "flash_mla", True),
+        ("write-write race", "write_write  race", True),
+        ("write-write race", "writewriterace", False),
+        ("(32,64)", "(3264)", False),
+        ("a.c", "abc", False),
+        ("fair", "", False),
+        ("", "fair", False),
+    ],
+)
+def test_words_stay_apart_and_the_parts_of_a_name_may_be_joined(truth: str, given: str, right: bool) -> None:
+    assert ask(truth).check(given).right is right
+
+
+def test_a_set_of_names_is_compared_in_any_order_and_case() -> None:
+    assert ask({"fair", "adversarial"}).check({"Fair", "adversarial"}).right
+    assert ask({"in_order", "in"}).check({"In order", "IN"}).right
+
+
+@pytest.mark.parametrize(
+    ("given", "right"), [(" ran.", True), ("ran.", False), (" Ran.", False), (" r an.", False), ([" ran."], False)]
+)
+def test_a_piece_of_text_is_compared_letter_by_letter(given: object, right: bool) -> None:
+    question = Question(lambda: " ran.", "{truth}", "Look.", ideas=(("ran.", "The space counts."),), exact=True)
+    assert question.check(given).right is right
+    if given == "ran.":
+        assert question.check(given).text == "The space counts."
+
+
 def test_a_known_wrong_idea_gets_its_own_feedback() -> None:
     question = Question(lambda: 8, "{truth}.", "Look again.", ideas=((9, "Count the bonus token."), ([1], "One each.")))
     assert question.check(9).text == "Count the bonus token."
     assert question.check([1]).text == "One each."
     assert question.check(7).text == "Look again." and question.check(8).right
+
+
+def test_a_message_becomes_a_sentence_that_feedback_may_follow() -> None:
+    assert sentence("wgmma.wait_group is missing between") == "wgmma.wait_group is missing between them."
+    assert sentence("no warp can continue") == sentence("no warp can continue.") == "no warp can continue."

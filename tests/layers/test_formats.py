@@ -244,7 +244,7 @@ def test_a_linear_multiplies_rounded_activations(scheme: Scheme, write: Callable
 
 
 @pytest.mark.parametrize(("name", "size", "scales"), [
-    ("Q4_0", 18, [0]), ("Q8_0", 34, [0]), ("Q4_K", 144, [0, 2]), ("Q6_K", 210, [208]),
+    ("Q4_0", 18, [0]), ("Q8_0", 34, [0]), ("Q4_K", 144, [0, 2]), ("Q6_K", 210, [208]), ("MXFP4", 17, []),
 ])  # fmt: skip
 def test_ggml_blocks_are_what_the_gguf_package_reads(name: str, size: int, scales: list[int]) -> None:
     quants = pytest.importorskip("gguf.quants", reason="gguf is not installed")

@@ -58,18 +58,60 @@ def test_the_course_is_one_story() -> None:
     assert all(title.startswith(f"# {path.stem[:2]} · ") for title, path in zip(titles, course, strict=True))
 
 
+PICTURES = (
+    "sglab.widgets.",
+    "tree.page_table(",
+    "lab.rows(",
+    "lab.seen(",
+    "lab.attention_weights(",
+    "primer.attention_weights(",
+)
+
+
+@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.stem[:2] not in ("00", "ga")], ids=named)
+def test_has_what_every_notebook_of_the_course_has(path: Path) -> None:
+    """Goal, requirements, minutes, a figure, an early picture from a real run, questions, hints in levels, an exercise,
+    a summary, further reading."""
+    cells = nbformat.read(path, as_version=4).cells
+    begin = "\n".join(cell.source for cell in cells[:2])
+    whole = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    code = [cell.source for cell in cells if cell.cell_type == "code"]
+    assert "**Goal:**" in begin and re.search(r"^You need ", begin, re.MULTILINE) and "minutes" in begin
+    assert any("attachments" in cell for cell in cells)
+    seen = [i for i, source in enumerate(code) if source.splitlines()[-1].startswith(PICTURES) or _is_shown(source)]
+    assert seen and seen[0] <= 5, f"the first picture is made by code cell {seen[:1]}"
+    assert sum(".check(" in source for source in code) >= 4
+    assert "<summary>Hint 1</summary>" in whole and "<summary>Hint 2</summary>" in whole
+    assert "**Exercise" in whole and "## What you have seen" in whole and "Further reading" in whole
+
+
+def _is_shown(source: str) -> bool:
+    return source.splitlines()[-1] in ("launch", "picture", "weights")
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
 def test_no_later_cell_takes_the_name_of_what_a_question_asks_about(path: Path) -> None:
     """Who runs all cells and then answers is asked about what the section made, not about a later one's."""
     cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     trees = [ast.parse("" if cell.source.startswith("%%") else cell.source) for cell in cells]
-    stored = [{node.id for node in ast.walk(tree) if _is_name(node, ast.Store)} for tree in trees]
+    stored = [_assigned(tree) for tree in trees]
     for i, tree in enumerate(trees):
-        for call in ast.walk(tree):
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "check":
-                asked = {node.id for node in ast.walk(call.func.value) if _is_name(node, ast.Load)} - stored[i]
-                taken = asked & set().union(*stored[i + 1 :])
-                assert not taken, f"{path.stem}: {ast.unparse(call)}: a later cell assigns {', '.join(taken)}"
+        if not any(isinstance(each, ast.Attribute) and each.attr == "check" for each in ast.walk(tree)):
+            continue
+        used = {node.id for node in ast.walk(tree) if _is_name(node, ast.Load)} - stored[i]
+        taken = used & set().union(*stored[i + 1 :])
+        assert not taken, f"{path.stem}: {cells[i].source}: a later cell assigns {', '.join(sorted(taken))}"
+
+
+def _assigned(tree: ast.AST) -> set[str]:
+    """Names that a cell gives a meaning in the notebook; a function's own variables are not among them."""
+    found: set[str] = set()
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif not isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            found |= {node.id} if _is_name(node, ast.Store) else _assigned(node)
+    return found
 
 
 def _is_name(node: ast.AST, context: type[ast.expr_context]) -> TypeGuard[ast.Name]:

@@ -52,6 +52,19 @@ def chi_square(counts: torch.Tensor, probs: torch.Tensor) -> float:
     return (statistic - degrees) / math.sqrt(2 * max(degrees, 1))
 
 
+def test_tokens_of_one_pass_come_as_often_as_they_should() -> None:
+    """As on a GPU; greedy rows between them take the largest logit."""
+    rows = 20_000
+    logits = torch.randn(8, generator=torch.Generator().manual_seed(3)).expand(rows, 8)
+    sampler = Sampler(CPU, seed=1)
+    sampler.in_one_pass = True
+    params = [{"temperature": 0.7}, {"temperature": 0}] * (rows // 2)
+    tokens = sampler(logits, logits, torch.zeros(rows, dtype=torch.int64), info(*params)).tokens
+    assert (tokens[1::2] == logits[0].argmax()).all()
+    assert chi_square(torch.bincount(tokens[::2], minlength=8), expected(logits[0], temperature=0.7)) < 5
+    assert sampler.state.tolist() == [1, 1]
+
+
 @pytest.mark.parametrize("seeded", [False, True])
 @pytest.mark.parametrize("cut", CUTS)
 def test_tokens_come_as_often_as_they_should(cut: dict, seeded: bool) -> None:

@@ -85,7 +85,7 @@ def test_a_launch_runs_again_on_what_its_tensors_hold_now() -> None:
     widget.after_cell()
     assert "changed after this run" in widget.outdated
     widget.run_again()
-    assert widget.outdated == "" and widget.session is not session and widget.session.now == 0
+    assert widget.outdated == "" and widget.session is session and session.restarts == 1
 
 
 def test_a_plan_is_stale_when_the_batch_has_other_lengths() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from sglab.emulator.device import Scheduler
     from tools.compatibility.meter import Meter
 
 Result = Literal["right", "wrong", "refused", "failed"]
@@ -42,12 +43,14 @@ class Case:
         run: launches it through the meter and returns what is to be checked.
         arch: the GPU that is emulated.
         reference: what `run` compares with.
+        scheduler: the order of warps: another one for a kernel with a race that GPUs decide in its favour.
     """
 
     kernel: str
     run: Callable[[Meter], list[Check]]
     arch: str = "sm_100a"
     reference: str = FLOAT64
+    scheduler: Scheduler = "fair"
 
 
 @dataclass(frozen=True)

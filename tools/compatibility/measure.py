@@ -61,7 +61,7 @@ def _send(case: Case, unknown: Row, into: Connection) -> None:
 
 
 def _run(case: Case, sanitize: bool, unknown: Row) -> Row:
-    meter = Meter(case.arch, sanitize)
+    meter = Meter(case.arch, sanitize, case.scheduler)
     try:
         checks = case.run(meter)
     except (LaunchError, CompileError, RefusedError) as error:

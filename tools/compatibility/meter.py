@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
-from sglab.emulator.device import EmulatedDevice
+from sglab.emulator.device import EmulatedDevice, Scheduler
+from sglab.gpu.arguments import Allocation
 from sglab.gpu.device import Launch
 from sglab.gpu.fault import KernelError
 
@@ -16,16 +19,21 @@ class Meter(EmulatedDevice):
     Attributes:
         launches, warp_instructions, seconds: of all launches that ended.
         found: findings by kind.
+        reachable: gives tensors that kernels may touch without being passed them: by addresses in memory.
     """
 
-    def __init__(self, arch: str, sanitize: bool) -> None:
-        super().__init__(arch, sanitize=sanitize)
+    def __init__(self, arch: str, sanitize: bool, scheduler: Scheduler = "fair") -> None:
+        super().__init__(arch, sanitize=sanitize, scheduler=scheduler)
         self.launches = 0
         self.warp_instructions = 0
         self.seconds = 0.0
         self.found: Counter[str] = Counter()
+        self.reachable: Callable[[], Iterable[Any]] = tuple
 
     def run(self, launch: Launch) -> Any:
+        others = [Allocation(one.data_ptr(), one.nbytes(), "tensor") for one in self.reachable()]
+        if others:
+            launch = replace(launch, spans=(*launch.spans, *others))
         try:
             report = super().run(launch)
         except KernelError as error:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,7 @@ from unittest.mock import patch
 
 import torch
 import triton
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from triton._C.libtriton import nvidia
 
@@ -23,7 +25,17 @@ from tools.compatibility.triton_host import launches_on, pretend
 
 
 class _OnHost(TorchFunctionMode):
-    """Where "cuda" is said, memory of the host is meant: the emulated GPU reads it."""
+    """Where "cuda" is said, memory of the host is meant: the emulated GPU reads it, as a GPU does all of its memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._made: dict[int, weakref.ref[torch.Tensor]] = {}
+
+    def memory(self) -> list[torch.UntypedStorage]:
+        """Of the tensors that live."""
+        alive = [tensor for one in self._made.values() if (tensor := one()) is not None]
+        self._made = {id(tensor): weakref.ref(tensor) for tensor in alive}
+        return [tensor.untyped_storage() for tensor in alive if type(tensor) is torch.Tensor]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = {name: _host(value) if name == "device" else value for name, value in (kwargs or {}).items()}
@@ -31,7 +43,10 @@ class _OnHost(TorchFunctionMode):
             return args[0]
         if func is torch.Tensor.to:
             args = (args[0], *map(_host, args[1:]))
-        return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        if isinstance(result, torch.Tensor):
+            self._made[id(result)] = weakref.ref(result)
+        return result
 
 
 def _host(value: Any) -> Any:
@@ -40,8 +55,12 @@ def _host(value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def script_on(meter: Meter, capability: int) -> Iterator[list[Check]]:
-    """Within it, scripts run as on a GPU, and what they compare is put into the list; nothing is timed."""
+def script_on(meter: Meter, capability: int, widened: Sequence[str] = ()) -> Iterator[list[Check]]:
+    """Within it, scripts run as on a GPU, and what they compare is put into the list; nothing is timed.
+
+    Args:
+        widened: functions of torch.nn.functional that compute in float64.
+    """
     from torch.testing._comparison import default_tolerances
 
     checks: list[Check] = []
@@ -64,8 +83,21 @@ def script_on(meter: Meter, capability: int) -> Iterator[list[Check]]:
         patches.enter_context(patch.object(nvidia.cublas, "CublasLt", lambda *_: None))  # a peer to compare speed with
         patches.enter_context(contextlib.redirect_stdout(None))
         patches.enter_context(launches_on(meter))
-        patches.enter_context(_OnHost())
+        for name in widened:
+            patches.enter_context(patch.object(functional, name, _widened(getattr(functional, name))))
+        host = patches.enter_context(_OnHost())
+        patches.enter_context(patch.object(meter, "reachable", host.memory))
         yield checks
+
+
+def _widened(function: Callable[..., Any]) -> Callable[..., Any]:
+    def wide(value: Any) -> Any:
+        return value.double() if isinstance(value, torch.Tensor) else value
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*map(wide, args), **{name: wide(value) for name, value in kwargs.items()})
+
+    return call
 
 
 def loaded(path: Path) -> ModuleType:

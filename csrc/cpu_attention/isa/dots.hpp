@@ -8,9 +8,10 @@
 namespace sglab::cpu_attention {
 namespace {
 
-constexpr int kAhead = 8;        // keys between what is read and what is fetched, of one head
+constexpr int kAhead = 8;        // keys between what is read and what is brought near, of one head
 constexpr int kDotKeys = 64;     // keys at a time: their values stay near
 constexpr int kHeadsBlock = 32;  // and where a unit has several heads
+constexpr int kValueKeys = 8;    // keys between two fetches of what comes next: many at once hold up all else
 
 #if defined(__AVX512BF16__)
 constexpr bool kPairDots = true;
@@ -18,8 +19,8 @@ constexpr bool kPairDots = true;
 constexpr bool kPairDots = false;
 #endif
 
-// Near for what comes next, else to the second level.
-template <bool kNear>
+// To the second level, for what is read a block later, or near.
+template <bool kNear = false>
 inline void fetch(const std::uint8_t* row, int bytes) {
   for (int at = 0; at < bytes; at += 64) __builtin_prefetch(row + at, 0, kNear ? 3 : 2);
 }
@@ -77,29 +78,20 @@ inline void dot_tile(const typename Dot::Scalar* q, int q_stride, const std::uin
   }
 }
 
+// Of four keys.
 template <typename Dot>
-void dot_scores(const typename Dot::Scalar* q, int q_stride, int rows, const Block& block, int dim,
-                int key_bytes, int value_bytes, std::int64_t next_head, float* scores) {
-  for (int j = 0; j < block.count; j += 4) {
-    for (int i = j; i < j + 4; ++i) {
-      if (next_head != 0) {
-        fetch<false>(block.k[i] + next_head, key_bytes);
-      } else if (i + kAhead < block.count) {
-        fetch<true>(block.k[i + kAhead], key_bytes);
-      }
-      fetch<false>(block.v[i], value_bytes);
+inline void dot_scores(const typename Dot::Scalar* q, int q_stride, int rows, const std::uint8_t* const* k,
+                       int dim, float* scores) {
+  int r = 0;
+  if constexpr (kAccumulators >= 16) {
+    for (; r + 4 <= rows; r += 4) {
+      dot_tile<Dot, 4>(q + r * q_stride, q_stride, k, dim, scores + r * kBlockKeys);
     }
-    int r = 0;
-    if constexpr (kAccumulators >= 16) {
-      for (; r + 4 <= rows; r += 4) {
-        dot_tile<Dot, 4>(q + r * q_stride, q_stride, block.k + j, dim, scores + r * kBlockKeys + j);
-      }
-    }
-    for (; r + 2 <= rows; r += 2) {
-      dot_tile<Dot, 2>(q + r * q_stride, q_stride, block.k + j, dim, scores + r * kBlockKeys + j);
-    }
-    if (r < rows) dot_tile<Dot, 1>(q + r * q_stride, q_stride, block.k + j, dim, scores + r * kBlockKeys + j);
   }
+  for (; r + 2 <= rows; r += 2) {
+    dot_tile<Dot, 2>(q + r * q_stride, q_stride, k, dim, scores + r * kBlockKeys);
+  }
+  if (r < rows) dot_tile<Dot, 1>(q + r * q_stride, q_stride, k, dim, scores + r * kBlockKeys);
 }
 
 // values[row][d ...] = values * shrink + sum over keys of weight * v, for kRows rows and kVecs vectors of
@@ -171,48 +163,48 @@ struct SplitValues {
 
 // From dim d on: as many vectors at a time as fit, then fewer.
 template <typename Values, int kRows, int kVecs>
-inline void dot_values_rows(const Block& block, int d, int dim, const float* weights, float* values,
-                            int stride, const float* shrink) {
+inline void dot_values_rows(const std::uint8_t* const* v, int count, int d, int dim, const float* weights,
+                            float* values, int stride, const float* shrink) {
   constexpr int kWide = kVecs * Values::kStep;
   for (; d + kWide <= dim; d += kWide) {
-    Values::template add<kRows, kVecs>(block.v, block.count, d, weights, values, stride, shrink);
+    Values::template add<kRows, kVecs>(v, count, d, weights, values, stride, shrink);
   }
   if constexpr (kVecs > 1) {
-    dot_values_rows<Values, kRows, kVecs / 2>(block, d, dim, weights, values, stride, shrink);
+    dot_values_rows<Values, kRows, kVecs / 2>(v, count, d, dim, weights, values, stride, shrink);
   } else if (d < dim) {
     for (int r = 0; r < kRows; ++r) {
-      Values::add_rest(block.v, block.count, d, dim - d, weights + r * kBlockKeys, values + r * stride,
-                       shrink[r]);
+      Values::add_rest(v, count, d, dim - d, weights + r * kBlockKeys, values + r * stride, shrink[r]);
     }
   }
 }
 
 template <typename Values>
-void dot_values(const Block& block, int dim, int rows, const float* weights, float* values, int stride,
-                const float* shrink) {
+void dot_values(const std::uint8_t* const* v, int count, int dim, int rows, const float* weights,
+                float* values, int stride, const float* shrink) {
   constexpr int kVecs = kAccumulators * kLanes / Values::kStep;  // for one row
   int r = 0;
   if constexpr (kVecs >= 8) {
     for (; r + 4 <= rows; r += 4) {
-      dot_values_rows<Values, 4, kVecs / 4>(block, 0, dim, weights + r * kBlockKeys, values + r * stride,
+      dot_values_rows<Values, 4, kVecs / 4>(v, count, 0, dim, weights + r * kBlockKeys, values + r * stride,
                                             stride, shrink + r);
     }
   }
   for (; r + 2 <= rows; r += 2) {
-    dot_values_rows<Values, 2, kVecs / 2>(block, 0, dim, weights + r * kBlockKeys, values + r * stride,
+    dot_values_rows<Values, 2, kVecs / 2>(v, count, 0, dim, weights + r * kBlockKeys, values + r * stride,
                                           stride, shrink + r);
   }
   if (r < rows) {
-    dot_values_rows<Values, 1, kVecs / 2>(block, 0, dim, weights + r * kBlockKeys, values + r * stride,
+    dot_values_rows<Values, 1, kVecs / 2>(v, count, 0, dim, weights + r * kBlockKeys, values + r * stride,
                                           stride, shrink + r);
   }
 }
 
 // From products to weights 2^(score - top), in place; `top` and `sum` of the row go on.
 // Returns the factor of what was summed before.
-inline float weigh(const Rows& rows, int r, const Block& block, float* scores, float& top, float& sum) {
+inline float weigh(const Rows& rows, int r, const Block& block, const Factors& factors, float* scores,
+                   float& top, float& sum) {
   const bool capped = rows.call.cap > 0;
-  const Vec first = splat(rows.first_factor[r] * block.k_factor), second = splat(rows.second_factor[r]);
+  const Vec first = splat(rows.first_factor[r] * factors.k), second = splat(rows.second_factor[r]);
   const std::int64_t low = rows.low[r] - block.first, high = least(rows.high[r] - block.first, block.count);
   const std::uint8_t* const mask = rows.mask(r, block.first);
   Vec best = splat(top);
@@ -237,7 +229,7 @@ inline float weigh(const Rows& rows, int r, const Block& block, float* scores, f
   for (int j = 0; j < end; j += kLanes) {
     const Vec weight = exp2(load(scores + j) - shift);
     total += weight;
-    store(scores + j, weight * block.v_factor);
+    store(scores + j, weight * factors.v);
   }
   const float shrink = exp2(top - shift);
   sum = sum * shrink + sum_of(total);
@@ -257,7 +249,7 @@ inline void interleave(float* values, int dim) {
   }
 }
 
-// Scores, weights and values of the rows; and q as the products take it.
+// Of each head's rows, head after head: scores and weights, values, and q as the products take it.
 struct DotScratch {
   float *scores, *values, *keys_f32, *values_f32, *q;
   int q_stride, stride;
@@ -265,7 +257,7 @@ struct DotScratch {
   DotScratch(Arena& arena, const Call& call) {
     q_stride = static_cast<int>(rounded_up(call.qk_dim, 2 * kLanes));
     stride = static_cast<int>(rounded_up(call.v_dim, 2 * kLanes));
-    scores = arena.take<float>(kFewRows * kBlockKeys);
+    scores = arena.take<float>(kMostHeads * kFewRows * kBlockKeys);
     values = arena.take<float>(kMostHeads * kFewRows * stride);
     keys_f32 = arena.take<float>(kBlockKeys * call.qk_dim);
     values_f32 = arena.take<float>(kBlockKeys * call.v_dim);
@@ -273,99 +265,158 @@ struct DotScratch {
   }
 };
 
-// Softmax so far, of a head's rows.
-struct DotState {
-  float top[kFewRows], sum[kFewRows];
+// Rows of a unit's heads `first_head` and on: what they have seen so far.
+class Dots {
+ public:
+  Dots(Rows& rows, const DotScratch& scratch)
+      : rows_(rows),
+        call_(rows.call),
+        scratch_(scratch),
+        count_(rows.unit.rows),
+        heads_(rows.unit.kv_heads),
+        pairs_(kPairDots && all_bf16(call_) && call_.v_dim % (2 * kLanes) == 0) {
+    const int all = heads_ * count_;
+    std::memset(scratch.q, 0, all * scratch.q_stride * 4);
+    std::memset(scratch.values, 0, all * scratch.stride * 4);
+    for (int h = 0; h < heads_; ++h) {
+      rows.kv_head = rows.unit.kv_head + h;
+      for (int r = 0; r < count_; ++r) {
+        const int at = h * count_ + r;
+        top_[at] = -kInfinity, sum_[at] = 0;
+        if (pairs_) {
+          std::memcpy(q_of<std::uint16_t>(at), rows.query(r), call_.qk_dim * 2);
+        } else {
+          widen(call_.q_element, rows.query(r), q_of<float>(at), call_.qk_dim);
+        }
+      }
+    }
+  }
+
+  // Memory is read all the time and in the order in which it lies, of all heads: while keys are multiplied
+  // the block's values are fetched, and while values are added the next block's keys.
+  void run() {
+    Block blocks[2];
+    Block *block = &blocks[0], *next = &blocks[1];
+    const int limit = heads_ > 1 ? kHeadsBlock : kDotKeys;
+    std::int64_t key = rows_.first_key;
+    if (key < rows_.end_key) {
+      locate(*block, key, 0, limit);
+      for (int j = 0; j < block->count; ++j) fetch(block->k[j], key_bytes(*block));
+    }
+    while (key < rows_.end_key) {
+      const std::int64_t after = key + block->count;
+      next->count = 0;
+      if (after < rows_.end_key) locate(*next, after, 0, limit);
+      if (block->source->element == Element::kE4m3 || block->source->element == Element::kE5m2) {
+        for (int h = 0; h < heads_; ++h) {
+          locate(*block, key, h, limit);
+          block->widen_rows(call_, scratch_.keys_f32, scratch_.values_f32);
+          step<FloatDot<Element::kF32>, FloatValues<Element::kF32>>(*block, *next, h, h + 1);
+        }
+      } else {
+        step_of(*block, *next);
+      }
+      key = after;
+      Block* const done = block;
+      block = next, next = done;
+    }
+    for (int h = 0; h < heads_; ++h) {
+      rows_.kv_head = rows_.unit.kv_head + h;
+      for (int r = 0; r < count_; ++r) {
+        const int at = h * count_ + r;
+        float* const row = scratch_.values + at * scratch_.stride;
+        if (pairs_) interleave(row, call_.v_dim);
+        rows_.finish(r, top_[at], sum_[at], row);
+      }
+    }
+  }
+
+ private:
+  template <typename Scalar>
+  Scalar* q_of(int at) const {
+    return reinterpret_cast<Scalar*>(scratch_.q) + at * scratch_.q_stride;
+  }
+
+  void locate(Block& block, std::int64_t key, int head, int limit) const {
+    rows_.kv_head = rows_.unit.kv_head + head;
+    block.locate(rows_, key, limit);
+  }
+
+  int key_bytes(const Block& block) const {
+    return heads_ * call_.qk_dim * element_size(block.source->element);
+  }
+
+  void step_of(const Block& block, const Block& next) {
+#if defined(__AVX512BF16__)
+    if (pairs_) return step<PairDot, SplitValues>(block, next, 0, heads_);
+#endif
+    switch (block.source->element) {
+      case Element::kF16:
+        return step<FloatDot<Element::kF16>, FloatValues<Element::kF16>>(block, next, 0, heads_);
+      case Element::kBf16:
+        return step<FloatDot<Element::kBf16>, FloatValues<Element::kBf16>>(block, next, 0, heads_);
+      default:
+        return step<FloatDot<Element::kF32>, FloatValues<Element::kF32>>(block, next, 0, heads_);
+    }
+  }
+
+  // The block's keys for heads `from` ... `to` - 1; its rows are those of the first.
+  template <typename Dot, typename Values>
+  void step(const Block& block, const Block& next, int from, int to) {
+    const Source& source = *block.source;
+    const int value_bytes = block.values_in_keys ? 0 : call_.v_dim * element_size(source.element);
+    const int near_bytes = heads_ == 1 ? call_.qk_dim * element_size(source.element) : 0;
+    for (int j = 0; j < block.count; j += 4) {
+      for (int i = j + kAhead; i < j + kAhead + 4 && i < block.count; ++i)
+        fetch<true>(block.k[i], near_bytes);
+      for (int h = from; h < to; ++h) {
+        const std::uint8_t* k[4];
+        for (int i = 0; i < 4; ++i) {
+          k[i] = block.k[j + i] + (h - from) * source.k_head;
+          fetch(block.v[j + i] + (h - from) * source.v_head, value_bytes);
+        }
+        dot_scores<Dot>(q_of<typename Dot::Scalar>(h * count_), scratch_.q_stride, count_, k, call_.qk_dim,
+                        scratch_.scores + h * count_ * kBlockKeys + j);
+      }
+    }
+    float shrink[kMostHeads * kFewRows], whole[kFewRows];
+    for (int r = 0; r < kFewRows; ++r) whole[r] = 1;
+    for (int h = from; h < to; ++h) {
+      rows_.kv_head = rows_.unit.kv_head + h;
+      const Factors factors(rows_, source);
+      for (int at = h * count_; at < (h + 1) * count_; ++at) {
+        float* const scores = scratch_.scores + at * kBlockKeys;
+        shrink[at] = weigh(rows_, at - h * count_, block, factors, scores, top_[at], sum_[at]);
+      }
+    }
+    const int next_bytes = next.count == 0 ? 0 : call_.qk_dim * element_size(next.source->element);
+    for (int j = 0; j < block.count; j += kValueKeys) {
+      const int count = static_cast<int>(least(kValueKeys, block.count - j));
+      for (int h = from; h < to; ++h) {
+        for (int i = j; i < j + kValueKeys && i < next.count; ++i) {
+          fetch(next.k[i] + h * next.source->k_head, next_bytes);
+        }
+        const std::uint8_t* v[kValueKeys];
+        for (int i = 0; i < count; ++i) v[i] = block.v[j + i] + (h - from) * source.v_head;
+        dot_values<Values>(v, count, call_.v_dim, count_, scratch_.scores + h * count_ * kBlockKeys + j,
+                           scratch_.values + h * count_ * scratch_.stride, scratch_.stride,
+                           j == 0 ? shrink + h * count_ : whole);
+      }
+    }
+  }
+
+  Rows& rows_;
+  const Call& call_;
+  const DotScratch& scratch_;
+  const int count_, heads_;
+  const bool pairs_;
+  float top_[kMostHeads * kFewRows], sum_[kMostHeads * kFewRows];  // of the softmax
 };
 
 void run_dots(Rows& rows, void* memory) {
-  const Call& call = rows.call;
   Arena arena(memory);
-  const DotScratch scratch(arena, call);
-  const int count = rows.unit.rows, first_head = rows.unit.kv_head, heads = rows.unit.kv_heads;
-  const bool pairs = kPairDots && all_bf16(call) && call.v_dim % (2 * kLanes) == 0;
-  std::memset(scratch.q, 0, heads * kFewRows * scratch.q_stride * 4);
-  std::memset(scratch.values, 0, heads * kFewRows * scratch.stride * 4);
-  DotState states[kMostHeads];
-  for (int h = 0; h < heads; ++h) {
-    rows.kv_head = first_head + h;
-    for (int r = 0; r < count; ++r) {
-      float* const row = scratch.q + (h * kFewRows + r) * scratch.q_stride;
-      states[h].top[r] = -kInfinity, states[h].sum[r] = 0;
-      if (pairs) {
-        std::memcpy(reinterpret_cast<std::uint16_t*>(scratch.q + h * kFewRows * scratch.q_stride) +
-                        r * scratch.q_stride,
-                    rows.query(r), call.qk_dim * 2);
-      } else {
-        widen(call.q_element, rows.query(r), row, call.qk_dim);
-      }
-    }
-  }
-  float shrink[kFewRows];
-  const float* q = nullptr;  // of the head at hand, as its values are
-  float* values = nullptr;
-  std::int64_t next_head = 0;
-  const auto scores_as = [&]<typename Dot>(const Block& block) {
-    const int size = element_size(block.source->element);
-    dot_scores<Dot>(reinterpret_cast<const typename Dot::Scalar*>(q), scratch.q_stride, count, block,
-                    call.qk_dim, call.qk_dim * size, block.values_in_keys ? 0 : call.v_dim * size, next_head,
-                    scratch.scores);
-  };
-  const auto values_as = [&]<typename Values>(const Block& block) {
-    dot_values<Values>(block, call.v_dim, count, scratch.scores, values, scratch.stride, shrink);
-  };
-  const auto scores_of = [&](Block& block) {
-#if defined(__AVX512BF16__)
-    if (pairs) return scores_as.template operator()<PairDot>(block);
-#endif
-    switch (block.source->element) {
-      case Element::kF32:
-        return scores_as.template operator()<FloatDot<Element::kF32>>(block);
-      case Element::kF16:
-        return scores_as.template operator()<FloatDot<Element::kF16>>(block);
-      case Element::kBf16:
-        return scores_as.template operator()<FloatDot<Element::kBf16>>(block);
-      default:
-        block.widen_rows(call, scratch.keys_f32, scratch.values_f32);
-        return scores_as.template operator()<FloatDot<Element::kF32>>(block);
-    }
-  };
-  const auto values_of = [&](const Block& block) {
-    if (pairs) return values_as.template operator()<SplitValues>(block);
-    switch (block.source->element) {
-      case Element::kF16:
-        return values_as.template operator()<FloatValues<Element::kF16>>(block);
-      case Element::kBf16:
-        return values_as.template operator()<FloatValues<Element::kBf16>>(block);
-      default:
-        return values_as.template operator()<FloatValues<Element::kF32>>(block);
-    }
-  };
-  Block block;
-  const int limit = heads > 1 ? kHeadsBlock : kDotKeys;
-  for (std::int64_t key = rows.first_key; key < rows.end_key; key += block.count) {
-    for (int h = 0; h < heads; ++h) {
-      rows.kv_head = first_head + h;
-      block.locate(rows, key, limit);
-      q = scratch.q + h * kFewRows * scratch.q_stride;
-      values = scratch.values + h * kFewRows * scratch.stride;
-      next_head = h + 1 < heads ? block.source->k_head : 0;
-      scores_of(block);
-      for (int r = 0; r < count; ++r) {
-        shrink[r] =
-            weigh(rows, r, block, scratch.scores + r * kBlockKeys, states[h].top[r], states[h].sum[r]);
-      }
-      values_of(block);
-    }
-  }
-  for (int h = 0; h < heads; ++h) {
-    rows.kv_head = first_head + h;
-    for (int r = 0; r < count; ++r) {
-      float* const row = scratch.values + (h * kFewRows + r) * scratch.stride;
-      if (pairs) interleave(row, call.v_dim);
-      rows.finish(r, states[h].top[r], states[h].sum[r], row);
-    }
-  }
+  const DotScratch scratch(arena, rows.call);
+  Dots(rows, scratch).run();
 }
 
 }  // namespace

@@ -126,7 +126,8 @@ struct LaneState {
 inline void weigh_lanes(const Rows& rows, int stride, int c, const Block& block, float* scores,
                         LaneState& state) {
   const bool capped = rows.call.cap > 0;
-  const Vec first = load(rows.first_factor + c) * block.k_factor, second = load(rows.second_factor + c);
+  const Factors factors(rows, *block.source);
+  const Vec first = load(rows.first_factor + c) * factors.k, second = load(rows.second_factor + c);
   const Ints low = load_as<Ints>(rows.low + c), high = load_as<Ints>(rows.high + c);
   const bool whole = rows.all_visible(block.first, block.first + block.count);
   const std::uint8_t* masks[kLanes];
@@ -155,7 +156,7 @@ inline void weigh_lanes(const Rows& rows, int stride, int c, const Block& block,
     float* const at = scores + j * stride + c;
     const Vec weight = exp2(load(at) - shift);
     total += weight;
-    store(at, weight * block.v_factor);
+    store(at, weight * factors.v);
   }
   const Vec shrink = exp2(before - shift);
   store(state.shrink + c, shrink);

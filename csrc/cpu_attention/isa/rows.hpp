@@ -142,13 +142,25 @@ struct Rows {
   }
 };
 
+// What a KV head's products (the queries' factor included) and its values are multiplied by.
+struct Factors {
+  float k, v;
+
+  Factors(const Rows& rows, const Source& source) {
+    const int request = rows.unit.request;
+    const std::int64_t scale = request * source.scale_stride + rows.kv_head;
+    k = source.k_scale == nullptr ? 1.0f : source.k_scale[scale];
+    if (rows.call.q_scale != nullptr) k *= rows.call.q_scale[request * rows.call.kv_heads + rows.kv_head];
+    v = source.v_scale == nullptr ? 1.0f : source.v_scale[scale];
+  }
+};
+
 // Up to kBlockKeys keys in a row that lie in one source.
 struct Block {
   std::int64_t first = 0;
   int count = 0;
   const Source* source = nullptr;
-  float k_factor = 1, v_factor = 1;  // of products (the queries' factor included), and of values
-  bool values_in_keys = false;       // a value is the front of its key, as in MLA
+  bool values_in_keys = false;  // a value is the front of its key, as in MLA
   // The last ones are repeated, so that products may take a few more.
   const std::uint8_t* k[kBlockKeys + 8];
   const std::uint8_t* v[kBlockKeys + 8];
@@ -161,10 +173,6 @@ struct Block {
     first = key;
     count =
         static_cast<int>(least(limit, (in_cache ? least(rows.cached, rows.end_key) : rows.end_key) - key));
-    const std::int64_t scale = request * source->scale_stride + rows.kv_head;
-    k_factor = source->k_scale == nullptr ? 1.0f : source->k_scale[scale];
-    if (call.q_scale != nullptr) k_factor *= call.q_scale[request * call.kv_heads + rows.kv_head];
-    v_factor = source->v_scale == nullptr ? 1.0f : source->v_scale[scale];
     values_in_keys = source->k == source->v && source->k_row == source->v_row &&
                      source->k_page == source->v_page && source->k_head == source->v_head &&
                      call.v_dim <= call.qk_dim;

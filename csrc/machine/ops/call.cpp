@@ -2,9 +2,11 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <stdexcept>
 
 #include "isa/aperture.hpp"
 #include "machine/engine/cluster.hpp"
+#include "machine/engine/device_heap.hpp"
 #include "machine/engine/fault.hpp"
 #include "machine/ops/printf.hpp"
 #include "machine/ops/register.hpp"
@@ -276,6 +278,39 @@ const Inst* call_assertfail(Warp& w, const Inst* i) {
                   std::to_string(argument<std::uint32_t>(w, lane, site.arguments[2])) + ")");
 }
 
+// Lanes take their memory one after the other.
+const Inst* call_malloc(Warp& w, const Inst* i) {
+  const CallSite& site = payload<CallSite>(i);
+  for_lanes(w.mask, [&](int l) {
+    std::uint64_t address = 0;
+    try {
+      address = DeviceHeap::get().allocate(argument<std::uint64_t>(w, l, site.arguments[0]));
+    } catch (const std::runtime_error& damage) {
+      raise_fault(w, i, l, "device_heap", std::string("malloc: ") + damage.what());
+    }
+    std::memcpy(local_of(w, l) + site.results[0].offset, &address, sizeof(address));
+  });
+  return i + 1;
+}
+
+const Inst* call_free(Warp& w, const Inst* i) {
+  const CallSite& site = payload<CallSite>(i);
+  for_lanes(w.mask, [&](int l) {
+    const auto address = argument<std::uint64_t>(w, l, site.arguments[0]);
+    if (address == 0) return;
+    switch (DeviceHeap::get().release(address)) {
+      case DeviceHeap::Release::kDone:
+        return;
+      case DeviceHeap::Release::kFreeAlready:
+        raise_fault(w, i, l, "double_free", "free: the block at " + hex(address) + " was freed before");
+      case DeviceHeap::Release::kNoBlock:
+        raise_fault(w, i, l, "invalid_free",
+                    "free: " + hex(address) + " is no block that malloc gave in a kernel");
+    }
+  });
+  return i + 1;
+}
+
 CallSlot slot_of(Builder& b, const Operand& operand, bool result) {
   if (operand.kind != OperandKind::kSymbol || b.module().symbols[operand.index].space != Space::kParam) {
     b.refuse("call arguments must be .param variables");
@@ -291,19 +326,24 @@ CallSlot slot_of(Builder& b, const Operand& operand, bool result) {
 // Functions that the driver would supply, and the sizes of what they take.
 struct Supplied {
   std::string_view name;
-  std::vector<ParameterSlot> arguments;
+  std::vector<ParameterSlot> arguments, results;
   Handler handler;
+  bool uses_heap = false;
 };
 
 Handler supplied(Builder& b, std::string_view name, const CallSite& site) {
   static const Supplied kFunctions[] = {
-      {"vprintf", {{0, 8}, {0, 8}}, call_printf},
-      {"__assertfail", {{0, 8}, {0, 8}, {0, 4}, {0, 8}, {0, 8}}, call_assertfail},
+      {"vprintf", {{0, 8}, {0, 8}}, {{0, 4}}, call_printf},
+      {"__assertfail", {{0, 8}, {0, 8}, {0, 4}, {0, 8}, {0, 8}}, {}, call_assertfail},
+      {"malloc", {{0, 8}}, {{0, 8}}, call_malloc, true},
+      {"free", {{0, 8}}, {}, call_free, true},
   };
   for (const Supplied& function : kFunctions) {
     if (function.name != name) continue;
-    const std::string problem = misfit("argument", site.arguments, function.arguments);
+    std::string problem = misfit("argument", site.arguments, function.arguments);
+    if (problem.empty()) problem = misfit("result", site.results, function.results);
     if (!problem.empty()) b.refuse("the call does not fit " + std::string(name) + ": " + problem);
+    if (function.uses_heap) DeviceHeap::get().require();
     return function.handler;
   }
   b.refuse("function " + std::string(name) + " has no body");

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots_of_table
+from sglab.attention.arithmetic.chosen import IndexRows
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
@@ -71,11 +72,11 @@ class DeepseekSparseAttnBackend(AttentionBackend):
     )
 
     def __init__(
-        self, model_runner: ModelRunner, index_topk: int = INDEX_TOPK, dsa_prefill_backend: str = "flashmla_auto"
+        self, model_runner: ModelRunner, index_topk: int | None = None, dsa_prefill_backend: str = "flashmla_auto"
     ) -> None:
         """
         Args:
-            index_topk: tokens that a query attends to, at most; the model's.
+            index_topk: tokens that a query attends to, at most; None: the model's, or DeepSeek-V3.2's.
             dsa_prefill_backend: of prompts over records: "flashmla_kv" reads them where they lie, "flashmla_sparse"
                 widens them first, "flashmla_auto" does so on Blackwell where keys are fewer than 512 per new token.
 
@@ -84,7 +85,8 @@ class DeepseekSparseAttnBackend(AttentionBackend):
         """
         super().__init__(model_runner)
         self.dsa_prefill_backend = check_prefill_backend(dsa_prefill_backend)
-        self.real_page_size, self.index_topk = model_runner.page_size, index_topk
+        self.real_page_size = model_runner.page_size
+        self.index_topk = index_topk or model_runner.model_config.index_topk or INDEX_TOPK
         self.req_to_token = model_runner.req_to_token_pool.req_to_token
         self.max_context_len = model_runner.req_to_token_pool.max_context_len
         self.device, self.implementation = model_runner.device, model_runner.kernel_implementation
@@ -108,6 +110,13 @@ class DeepseekSparseAttnBackend(AttentionBackend):
         ragged = self.forward_metadata.topk_indices_offset is not None
         method = TopkTransformMethod.RAGGED if ragged else TopkTransformMethod.PAGED
         return IndexerMetadata(self.forward_metadata, method)
+
+    def index_rows(self, forward_batch: ForwardBatch) -> IndexRows:
+        made = self.forward_metadata
+        if made is None:
+            raise RuntimeError("prepare comes before the indexer")
+        owner = None if len(made.page_table_1) == len(made.seqlens_expanded) else made.token_to_batch_idx
+        return IndexRows(made.seqlens_expanded, made.page_table_1, made.max_seq_len_k, owner)
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         super().init_graph(max_bs, max_num_tokens)

@@ -13,7 +13,7 @@ keeps requests, pools and query rows together and makes a new `ForwardBatch` aft
 """
 
 from sglab.engine.batch.finish import FinishAbort, FinishLength, FinishMatchedStr, FinishMatchedToken, FinishReason
-from sglab.engine.batch.forward_batch import AttnBackend, ForwardBatch
+from sglab.engine.batch.forward_batch import AttnBackend, ChoosingBackend, ForwardBatch
 from sglab.engine.batch.forward_mode import ForwardMode
 from sglab.engine.batch.graph_batch import GraphBatch
 from sglab.engine.batch.req import Req
@@ -23,6 +23,7 @@ from sglab.engine.batch.token_logprob import TokenLogprob
 
 __all__ = [
     "AttnBackend",
+    "ChoosingBackend",
     "FinishAbort",
     "FinishLength",
     "FinishMatchedStr",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -31,7 +31,20 @@ class AttnBackend(Protocol):
         q_rope: torch.Tensor | None = None,
         k_rope: torch.Tensor | None = None,
         sinks: torch.Tensor | None = None,
+        topk_indices: torch.Tensor | None = None,
     ) -> torch.Tensor: ...
+
+
+@runtime_checkable
+class ChoosingBackend(AttnBackend, Protocol):
+    """What a layer with an indexer calls besides."""
+
+    @property
+    def takes_chosen(self) -> bool: ...
+
+    def choose_tokens(
+        self, q: torch.Tensor, keys: torch.Tensor, weights: torch.Tensor, topk: int, forward_batch: ForwardBatch
+    ) -> torch.Tensor | None: ...
 
 
 @dataclass

@@ -148,9 +148,14 @@ class Req:
         A stop string comes before a stop token, and both before the length. Tokens after the one that stopped the
         request (drafts that were accepted with it) are dropped.
         """
-        if self.finished():
+        if self.finished_reason is not None:
             return
-        for end in range(len(self.output_ids) - new_tokens + 1, len(self.output_ids) + 1):
+        params, count = self.sampling_params, len(self.output_ids)
+        if new_tokens == 1 and not params.stop and count < params.max_new_tokens:  # each step, each request
+            last = self.output_ids[-1]
+            if last not in params.stop_token_ids and (params.ignore_eos or last not in self.eos_token_ids):
+                return
+        for end in range(count - new_tokens + 1, count + 1):
             reason = self._reason_at(end, decode)
             if reason is not None:
                 self.finished_reason = reason

@@ -4,7 +4,8 @@ Slot s lives in page s // page_size. Page 0 is a dummy: padded rows of a CUDA gr
 it out. Under the paged allocator a request is page-aligned: its token t sits at a slot s with s % P == t % P.
 
 Allocation returns None when there is not enough, as in SGLang; `batch.allocation`, which calls it, then refuses.
-Unlike SGLang (which checks only with SGLANG_DEBUG_MEMORY_POOL), the invariants are always checked.
+Unlike SGLang (which checks only with SGLANG_DEBUG_MEMORY_POOL), the invariants are always checked: on a CPU before
+anything changes; on a GPU by the device, and a later call raises what it found, so that no call waits for a pass.
 Source: SGLang 0.5.9 `mem_cache/allocator.py`.
 """
 
@@ -15,6 +16,7 @@ from abc import ABC, abstractmethod
 import torch
 
 from sglab.engine import arguments
+from sglab.engine.cache.audit import NOTHING, Audit
 from sglab.engine.cache.kv_pool import KVCache
 from sglab.engine.errors import BadArgumentError
 
@@ -50,6 +52,7 @@ class BaseTokenToKVPoolAllocator(ABC):
         self.device = torch.device(device)
         self.need_sort = need_sort
         self._kvcache = kvcache
+        self._audit = Audit(self.device, self._refuse_free) if self.device.type == "cuda" else None
         self.clear()
 
     def clear(self) -> None:
@@ -97,23 +100,38 @@ class BaseTokenToKVPoolAllocator(ABC):
         pages, self.free_pages = self.free_pages[:count], self.free_pages[count:]
         return pages
 
+    def check(self) -> None:
+        """Wait for checks that a GPU has not finished.
+
+        Raises:
+            BadArgumentError: what an earlier `free` should not have been given.
+        """
+        if self._audit is not None:
+            self._audit.raise_any()
+
     def _check_freeable(self, pages: torch.Tensor) -> None:
-        outside = (pages < 1) | (pages > self.num_pages)
-        if outside.any():
-            raise BadArgumentError(
-                "free_index",
-                f"slots of pages 1..{self.num_pages}",
-                f"page {int(pages[outside][0])}",
-                "Free only slots that this allocator handed out (page 0 is the dummy page).",
-            )
-        is_free = torch.zeros(self.num_pages + 1, dtype=torch.bool, device=self.device)
-        is_free[self.free_pages] = True
-        is_free[self.release_pages] = True
-        twice = is_free[pages]
-        if twice.any():
-            raise BadArgumentError(
-                "free_index", "allocated slots", f"page {int(pages[twice][0])}, which is free", "A page is freed once."
-            )
+        """Every page is in the pool, not free, and named once."""
+        known = pages.clamp(0, self.num_pages)
+        times_free = torch.zeros(self.num_pages + 1, dtype=torch.int32, device=self.device)
+        times_free[:1].fill_(1)
+        times_free.index_fill_(0, self.free_pages, 1)  # a subscript would bring its 1 from the host, and wait
+        times_free.index_fill_(0, self.release_pages, 1)
+        times_free.index_add_(0, known, torch.ones_like(known, dtype=torch.int32))
+        wrong = (pages != known) | (times_free[known] > 1)
+        if self._audit is not None:
+            self._audit.raise_known()
+            self._audit.note(torch.where(wrong, pages.clamp(min=0), NOTHING))
+        elif wrong.any():
+            self._refuse_free(int(pages[wrong][0]))
+
+    def _refuse_free(self, page: int) -> None:
+        fault = ", which is free or named twice" if 1 <= page <= self.num_pages else ""
+        raise BadArgumentError(
+            "free_index",
+            f"allocated slots, each once, of pages 1..{self.num_pages}",
+            f"page {page}{fault}",
+            "Free only slots that this allocator handed out, once (page 0 is the dummy page).",
+        )
 
     @abstractmethod
     def alloc(self, need_size: int) -> torch.Tensor | None: ...
@@ -151,8 +169,6 @@ class TokenToKVPoolAllocator(BaseTokenToKVPoolAllocator):
             self.free_group.append(slots)
             return
         self._check_freeable(slots)
-        if len(torch.unique(slots)) != len(slots):
-            raise BadArgumentError("free_index", "distinct slots", "a slot twice", "A slot is freed once.")
         if self.need_sort:
             self.release_pages = torch.cat((self.release_pages, slots))
         else:

@@ -9,6 +9,7 @@ import torch
 from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator, TokenToKVPoolAllocator
 from sglab.engine.cache.kv_pool import KVCache
 from sglab.engine.cache.paged_allocator import PagedTokenToKVPoolAllocator
+from sglab.engine.cache.zeroed import zeroed
 
 
 class HostKVPool:
@@ -33,8 +34,10 @@ class HostKVPool:
         layers = range(device_pool.start_layer, device_pool.start_layer + device_pool.layer_num)
         self._device = [_rows(each) for layer in layers for each in device_pool.named_buffers(layer).values()]
         pinned = device_pool.device.type == "cuda"
+        shapes = [(size + page, each.shape[1]) for each in self._device]
         self._host = [
-            torch.zeros((size + page, each.shape[1]), dtype=torch.uint8, pin_memory=pinned) for each in self._device
+            torch.zeros(shape, dtype=torch.uint8, pin_memory=True) if pinned else zeroed(shape, torch.uint8, "cpu")
+            for shape in shapes
         ]
 
     def backup(self, host_slots: torch.Tensor, device_slots: torch.Tensor) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from sglab.engine import arguments
+from sglab.engine.cache.zeroed import zeroed
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.layer import RadixAttention
 from sglab.kernels import set_mla_kv_buffer
@@ -91,7 +92,7 @@ class KVCache(ABC):
 
     def _zeros(self, heads: int, dim: int) -> list[torch.Tensor]:
         shape = (self.size + self.page_size, heads, dim)
-        return [torch.zeros(shape, dtype=self.store_dtype, device=self.device) for _ in range(self.layer_num)]
+        return [zeroed(shape, self.store_dtype, self.device) for _ in range(self.layer_num)]
 
     def _buffer(self, buffers: list[torch.Tensor], layer_id: int) -> torch.Tensor:
         index = layer_id - self.start_layer
@@ -286,8 +287,7 @@ class NSATokenToKVPool(MLATokenToKVPool):
     ) -> None:
         super().__init__(size, page_size, dtype, kv_lora_rank, qk_rope_head_dim, layer_num, device, start_layer)
         kept = torch.bfloat16 if dtype in _FP8 else dtype
-        shape = (size + page_size, index_head_dim)
-        self.index_k_buffer = [torch.zeros(shape, dtype=kept, device=self.device) for _ in range(layer_num)]
+        self.index_k_buffer = [zeroed((size + page_size, index_head_dim), kept, self.device) for _ in range(layer_num)]
 
     def get_index_k_buffer(self, layer_id: int) -> torch.Tensor:
         return self._buffer(self.index_k_buffer, layer_id)

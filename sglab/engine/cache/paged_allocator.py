@@ -8,6 +8,8 @@ import torch
 
 from sglab.engine import arguments
 from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator
+from sglab.engine.cache.audit import NOTHING, Audit
+from sglab.engine.cache.kv_pool import KVCache
 from sglab.engine.errors import BadArgumentError
 
 
@@ -42,6 +44,23 @@ def get_num_new_pages(prefix_lens: list[int], seq_lens: list[int], page_size: in
 
 class PagedTokenToKVPoolAllocator(BaseTokenToKVPoolAllocator):
     """Whole pages: what a request gets is always page-aligned."""
+
+    def __init__(
+        self,
+        size: int,
+        page_size: int,
+        device: str | torch.device = "cpu",
+        kvcache: KVCache | None = None,
+        need_sort: bool = False,
+    ) -> None:
+        super().__init__(size, page_size, device, kvcache, need_sort)
+        self._decodes = Audit(self.device, self._refuse_decode) if self.device.type == "cuda" else None
+
+    def check(self) -> None:
+        """As of any allocator; also what an earlier `alloc_decode` should not have been given."""
+        super().check()
+        if self._decodes is not None:
+            self._decodes.raise_any()
 
     def alloc(self, need_size: int) -> torch.Tensor | None:
         """`need_size` slots (a multiple of page_size) in whole pages, int64 [need_size], or None."""
@@ -104,14 +123,17 @@ class PagedTokenToKVPoolAllocator(BaseTokenToKVPoolAllocator):
         seqs = seq_lens_cpu.tolist()
         last = last_loc.to(torch.int64)
         wrong = (last + 2) % self.page_size != seq_lens.to(self.device) % self.page_size
-        if wrong.any():
-            self._refuse_last_loc(int(wrong.nonzero()[0]), "(last_loc + 2) % page_size == seq_len % page_size")
-        on_boundary = (seq_lens.to(self.device) - 1) % self.page_size == 0
-        pages = self._take_pages(sum((seq - 1) % self.page_size == 0 for seq in seqs), estimate=len(seqs))
+        if self._decodes is not None:
+            self._decodes.raise_known()
+            self._decodes.note(torch.where(wrong, torch.arange(len(seqs), device=self.device), NOTHING))
+        elif wrong.any():
+            self._refuse_decode(int(wrong.nonzero()[0]))
+        starting = [i for i, seq in enumerate(seqs) if (seq - 1) % self.page_size == 0]
+        pages = self._take_pages(len(starting), estimate=len(seqs))
         if pages is None:
             return None
         out = last + 1
-        out[on_boundary] = pages * self.page_size
+        out[torch.tensor(starting, dtype=torch.int64).to(self.device, non_blocking=True)] = pages * self.page_size
         return out
 
     def free(self, free_index: torch.Tensor) -> None:
@@ -150,6 +172,9 @@ class PagedTokenToKVPoolAllocator(BaseTokenToKVPoolAllocator):
         for i, (prefix, last) in enumerate(zip(prefixes, last_loc.tolist(), strict=True)):
             if (last + 1) % self.page_size != prefix % self.page_size:
                 self._refuse_last_loc(i, "(last_loc + 1) % page_size == prefix_len % page_size")
+
+    def _refuse_decode(self, index: int) -> None:
+        self._refuse_last_loc(index, "(last_loc + 2) % page_size == seq_len % page_size")
 
     def _refuse_last_loc(self, index: int, invariant: str) -> None:
         raise BadArgumentError(

@@ -49,9 +49,6 @@ class GraphInputBuffers:
             self.out_cache_loc.zero_()
             self.state_indices.fill_(self.dummy_state)
         assert batch.positions is not None
-        self.input_ids[:raw].copy_(batch.input_ids)
-        self.req_pool_indices[:raw].copy_(batch.req_pool_indices)
-        self.state_indices[:raw].copy_(batch.req_pool_indices)
-        self.seq_lens[:raw].copy_(batch.seq_lens)
-        self.out_cache_loc[:raw].copy_(batch.out_cache_loc)
-        self.positions[:raw].copy_(batch.positions)
+        kept = (self.input_ids, self.req_pool_indices, self.state_indices, self.seq_lens, self.out_cache_loc)
+        given = (batch.input_ids, batch.req_pool_indices, batch.req_pool_indices, batch.seq_lens, batch.out_cache_loc)
+        torch._foreach_copy_([each[:raw] for each in (*kept, self.positions)], [*given, batch.positions])

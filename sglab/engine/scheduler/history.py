@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import count
-from typing import Any
+from typing import Any, overload
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Decision:
     """The budgets when it was offered."""
 
 
-@dataclass(slots=True)  # frozen ones take three times as long to make, and every step makes one per request
+@dataclass(slots=True)  # frozen ones take three times as long to make, and a prefill makes one per request
 class BatchEntry:
     """One request's share of a step."""
 
@@ -45,6 +46,35 @@ class BatchEntry:
     new_tokens: int
     cached_tokens: int = 0
     """Prefills: of `start`, those that the radix tree had when the request was admitted."""
+
+
+class DecodeEntries(Sequence[BatchEntry]):
+    """The entries of a step that decodes or verifies, made when they are read: of 100,000 steps nobody reads most."""
+
+    __slots__ = ("_new_tokens", "_phase", "_rids", "_starts")
+
+    def __init__(self, rids: list[str], phase: str, starts: list[int], new_tokens: int) -> None:
+        self._rids, self._phase, self._starts, self._new_tokens = rids, phase, starts, new_tokens
+
+    def __len__(self) -> int:
+        return len(self._rids)
+
+    @overload
+    def __getitem__(self, index: int) -> BatchEntry: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[BatchEntry]: ...
+
+    def __getitem__(self, index: int | slice) -> BatchEntry | list[BatchEntry]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        return BatchEntry(self._rids[index], self._phase, self._starts[index], self._new_tokens)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __repr__(self) -> str:
+        return repr(list(self))
 
 
 @dataclass(frozen=True)
@@ -71,7 +101,7 @@ class StepRecord:
     step: int
     mode: str
     """ForwardMode's name; "IDLE": nothing could run."""
-    batch: list[BatchEntry]
+    batch: Sequence[BatchEntry]
     decisions: list[Decision]
     """Of the requests that were offered to a prefill, in order."""
     policy: str
@@ -98,7 +128,7 @@ class StepRecord:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain lists, dictionaries, numbers and strings."""
-        return asdict(self)
+        return asdict(replace(self, batch=list(self.batch)))
 
 
 class History:

@@ -40,7 +40,9 @@ def check_invariants(tree_cache: RadixCache, running: Sequence[Req]) -> None:
 
     Raises:
         LeakError: with all the numbers.
+        BadArgumentError: a slot was freed that was free.
     """
+    tree_cache.token_to_kv_pool_allocator.check()
     use = pool_use(tree_cache, running)
     if use.free + use.evictable + use.protected + use.private != use.size:
         raise LeakError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -11,7 +11,7 @@ from sglab.engine.batch.req import Decode, Req
 from sglab.engine.batch.schedule_batch import ModelWorkerBatch, ScheduleBatch
 from sglab.engine.batch.token_logprob import TokenLogprob
 from sglab.engine.cache.radix_cache import RadixCache
-from sglab.engine.scheduler.history import BatchEntry, Decision, History, StepRecord
+from sglab.engine.scheduler.history import BatchEntry, Decision, DecodeEntries, History, StepRecord
 from sglab.engine.scheduler.invariants import pool_use
 from sglab.engine.scheduler.new_token_ratio import NewTokenRatioTracker
 
@@ -29,7 +29,8 @@ class ScheduledReq(NamedTuple):
     @property
     def expects_result(self) -> bool:
         """Whether the pass's token is still for the request."""
-        return self.samples and not self.req.finished() and self.retraction_count == self.req.retraction_count
+        req = self.req
+        return self.samples and req.finished_reason is None and self.retraction_count == req.retraction_count
 
 
 @dataclass(frozen=True)
@@ -90,24 +91,32 @@ class Planner(Protocol):
 
 def schedule(scheduler: Planner, batch: ScheduleBatch, plan: Planned) -> ScheduledPass:
     """Take a prepared batch's picture and write its record."""
-    verify = batch.forward_mode.is_target_verify()
-    extend = batch.forward_mode.is_extend() and not verify
-    entries, shares = [], []
-    new_of_each = batch.out_cache_loc.shape[0] // max(len(batch.reqs), 1)
-    mixed_from = batch.mixed_from if batch.mixed_from is not None else len(batch.reqs)
-    for i, req in enumerate(batch.reqs):
-        decodes = not extend or i >= mixed_from
-        samples = req is not scheduler.chunked_req
-        entries.append(ScheduledReq(req, samples, decodes, req.retraction_count))
-        if not extend:
-            start = req.kv_committed_len - (not verify)
-            shares.append(BatchEntry(req.rid, "verify" if verify else "decode", start, new_of_each))
-            continue
-        phase = "decode" if decodes else "prefill" if samples else "chunk"
-        cached = 0 if decodes else req.cached_tokens
-        shares.append(BatchEntry(req.rid, phase, batch.prefix_lens[i], batch.extend_lens[i], cached))
+    verify, chunked = batch.forward_mode.is_target_verify(), scheduler.chunked_req
+    reqs = batch.reqs
+    shares: Sequence[BatchEntry]
+    if verify or not batch.forward_mode.is_extend():
+        entries = [ScheduledReq(req, req is not chunked, True, req.retraction_count) for req in reqs]
+        before = 0 if verify else 1  # a decode's token is counted already
+        starts = [req.kv_committed_len - before for req in reqs]
+        new_of_each = batch.out_cache_loc.shape[0] // max(len(reqs), 1)
+        shares = DecodeEntries([req.rid for req in reqs], "verify" if verify else "decode", starts, new_of_each)
+    else:
+        first_decode = batch.mixed_from if batch.mixed_from is not None else len(reqs)
+        entries = [
+            ScheduledReq(req, req is not chunked, i >= first_decode, req.retraction_count) for i, req in enumerate(reqs)
+        ]
+        shares = [
+            BatchEntry(
+                entry.req.rid,
+                "decode" if entry.decodes else "prefill" if entry.samples else "chunk",
+                start,
+                new_tokens,
+                0 if entry.decodes else entry.req.cached_tokens,
+            )
+            for entry, start, new_tokens in zip(entries, batch.prefix_lens, batch.extend_lens, strict=True)
+        ]
     holders = scheduler.holders()
-    held, named = set(holders), set(batch.reqs)
+    held, named = set(holders), set(reqs)
     record = StepRecord(
         step=len(scheduler.history),
         mode=batch.forward_mode.name,
@@ -116,7 +125,7 @@ def schedule(scheduler: Planner, batch: ScheduleBatch, plan: Planned) -> Schedul
         policy=plan.policy,
         waiting=[req.rid for req in scheduler.waiting_queue],
         running=[req.rid for req in holders if req not in named],
-        pool=pool_use(scheduler.tree_cache, [*holders, *(req for req in batch.reqs if req not in held)]),
+        pool=pool_use(scheduler.tree_cache, [*holders, *(req for req in reqs if req not in held)]),
         new_token_ratio=scheduler.new_token_ratio_tracker.current,
         retracted=plan.retracted,
         evicted_tokens=plan.evicted,
@@ -129,31 +138,33 @@ def schedule(scheduler: Planner, batch: ScheduleBatch, plan: Planned) -> Schedul
 
 def apply_result(scheduled: ScheduledPass, result: PassResult, tree_cache: RadixCache, decode: Decode | None) -> None:
     """Append the tokens, end what has ended, and hand pages to the tree."""
+    scheduled.record.graph_bs = result.graph_bs
+    allocator = tree_cache.token_to_kv_pool_allocator
+    allocator.free_group_begin()  # what a pass's requests give back is looked at once
+    try:
+        _apply(scheduled, result, tree_cache, decode)
+    finally:
+        allocator.free_group_end()
+
+
+def _apply(scheduled: ScheduledPass, result: PassResult, tree_cache: RadixCache, decode: Decode | None) -> None:
     record = scheduled.record
-    record.graph_bs = result.graph_bs
-    for i, entry in enumerate(scheduled.entries):
+    scored = result.input_logprobs
+    for i, (entry, tokens) in enumerate(zip(scheduled.entries, result.next_token_ids, strict=True)):
         req = entry.req
-        if i in result.input_logprobs and not req.finished():  # of any chunk, and also if it was retracted since
-            req.add_input_logprobs(*result.input_logprobs[i])
+        if i in scored and not req.finished():  # of any chunk, and also if it was retracted since
+            req.add_input_logprobs(*scored[i])
         if not entry.expects_result:
             continue
-        tokens = result.next_token_ids[i]
         if req.kv_allocated_len:  # the root and the accepted drafts have KV; the last of the tokens has none yet
             req.kv_committed_len += len(tokens)
             record.drafted += result.drafted
             record.accepted += len(tokens) - 1
         req.output_ids += tokens
         if req.return_logprob and result.logprobs is not None:
-            req.output_logprobs += result.logprobs[i]
-            if result.top_logprobs is not None:
-                req.output_top_logprobs += [top[: req.top_logprobs_num] for top in result.top_logprobs[i]]
-            if result.token_ids_logprobs is not None and req.token_ids_logprob:
-                ids = req.token_ids_logprob
-                req.output_token_ids_logprobs += [
-                    list(zip(ids, values, strict=False)) for values in result.token_ids_logprobs[i]
-                ]
+            _add_logprobs(req, i, result)
         req.update_finish_state(decode, len(tokens))
-        record.tokens[req.rid] = list(tokens)
+        record.tokens[req.rid] = tokens
         if req.finished_reason is not None:
             record.finished[req.rid] = req.finished_reason.kind
             req.kv_committed_len = min(req.kv_committed_len, req.seqlen)  # drafts after the end were dropped
@@ -162,3 +173,15 @@ def apply_result(scheduled: ScheduledPass, result: PassResult, tree_cache: Radix
             tree_cache.cache_unfinished_req(req)
         elif req.kv_allocated_len:
             release_drafts(req, tree_cache)
+
+
+def _add_logprobs(req: Req, row: int, result: PassResult) -> None:
+    assert result.logprobs is not None
+    req.output_logprobs += result.logprobs[row]
+    if result.top_logprobs is not None:
+        req.output_top_logprobs += [top[: req.top_logprobs_num] for top in result.top_logprobs[row]]
+    if result.token_ids_logprobs is not None and req.token_ids_logprob:
+        ids = req.token_ids_logprob
+        req.output_token_ids_logprobs += [
+            list(zip(ids, values, strict=False)) for values in result.token_ids_logprobs[row]
+        ]

@@ -76,6 +76,7 @@ class Scheduler:
         self.chunked_req: Req | None = None
         self.history = History()
         self._in_flight: list[ScheduledPass] = []
+        self._any_to_finish = False
         self._plan = Plan()
 
     # Requests come and go.
@@ -136,6 +137,7 @@ class Scheduler:
         req = self.unfinished(rid)
         if req is not None:
             req.to_finish = FinishAbort(message)
+            self._any_to_finish = True
         return req is not None
 
     def unfinished(self, rid: str) -> Req | None:
@@ -149,8 +151,10 @@ class Scheduler:
     def holders(self) -> list[Req]:
         """The requests that hold a row and slots."""
         found = dict.fromkeys(self.running_batch.reqs)
-        found.update(dict.fromkeys(self.last_batch.reqs if self.last_batch is not None else ()))
-        found.update((entry.req, None) for scheduled in self._in_flight for entry in scheduled.entries)
+        if self.last_batch is not None and self.last_batch is not self.running_batch:
+            found.update(dict.fromkeys(self.last_batch.reqs))
+        for scheduled in self._in_flight:
+            found.update(dict.fromkeys(scheduled.reqs))
         if self.chunked_req is not None:
             found[self.chunked_req] = None
         return [req for req in found if req.req_pool_idx is not None]
@@ -178,6 +182,7 @@ class Scheduler:
         for req in scheduled.reqs:
             if not req.finished():
                 req.to_finish = FinishAbort(message)
+                self._any_to_finish = True
 
     # Planning.
 
@@ -202,6 +207,9 @@ class Scheduler:
         return scheduled
 
     def _finish_aborted(self) -> None:
+        if not self._any_to_finish:
+            return
+        self._any_to_finish = False
         for req in self.requests():
             if req.to_finish is None:
                 continue
@@ -227,7 +235,7 @@ class Scheduler:
 
     def _filter(self, batch: ScheduleBatch, without: Req | None = None) -> None:
         """Let finished requests go."""
-        keep = [i for i, req in enumerate(batch.reqs) if not req.finished() and req is not without]
+        keep = [i for i, req in enumerate(batch.reqs) if req.finished_reason is None and req is not without]
         if len(keep) < len(batch.reqs):
             batch.filter_batch(keep)
             self.running_batch.batch_is_full = False

@@ -6,18 +6,16 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from sglab.events.columns import EventColumns
 from sglab.events.tables import GLOBAL, READ, SHARED, WRITE
+from sglab.events.timing.figures import Figures
 from sglab.events.timing.ncu_report import ProfiledLaunch, launch_of
 from sglab.events.timing.tables import access_columns
 from sglab.gpu.errors import LaunchError
-
-if TYPE_CHECKING:
-    from sglab.events.timing.timed import TimedLog
 
 _LSU = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 # Each counter: the metrics whose sum it is in a report. What the log counts and what only the model has.
@@ -54,6 +52,24 @@ _REASONS = {
 }
 _ALSO = {"global memory": "global memory, copies", "copy": "global memory, copies", "mbarrier": "barrier"}
 _STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+
+
+class Timed(Protocol):
+    """What is read of a TimedLog."""
+
+    @property
+    def log(self) -> EventColumns: ...
+    @property
+    def issue_slots(self) -> float: ...
+    @property
+    def l2_bytes(self) -> float: ...
+    @property
+    def hbm_bytes(self) -> float: ...
+    @property
+    def total_ns(self) -> float: ...
+    @property
+    def figures(self) -> Figures: ...
+    def stall_ns(self) -> dict[str, float]: ...
 
 
 @dataclass(frozen=True)
@@ -122,7 +138,7 @@ def counted(log: EventColumns) -> dict[str, int]:
     return dict(zip(_COUNTED, map(int, sums), strict=True))
 
 
-def explain(timed: TimedLog, report: str | os.PathLike[str] | None, index: int) -> Explanation:
+def explain(timed: Timed, report: str | os.PathLike[str] | None, index: int) -> Explanation:
     """See TimedLog.explain."""
     log = timed.log
     profiled = None if report is None else launch_of(report, log.kernel, index)
@@ -146,7 +162,7 @@ def _sum(profiled: ProfiledLaunch | None, metrics: Sequence[str]) -> float | Non
     return None if profiled is None else sum(profiled.value(metric) for metric in metrics)
 
 
-def _stalls(timed: TimedLog, profiled: ProfiledLaunch | None, warps: int) -> tuple[Compared, ...]:
+def _stalls(timed: Timed, profiled: ProfiledLaunch | None, warps: int) -> tuple[Compared, ...]:
     modelled: dict[str, float] = {}
     for name, ns in timed.stall_ns().items():
         own = _ALSO.get(name, name)

@@ -44,6 +44,13 @@ class CutlassMLAArguments:
     def page_size(self) -> int:
         return self.kv_c_and_k_pe_cache.shape[1]
 
+    def settle_empty_requests(self) -> None:
+        """O = 0 and LSE = −inf without keys; a kernel leaves NaN there (one split) or an LSE of +infinity (several)."""
+        empty = self.seq_lens == 0
+        self.out[empty] = 0
+        if self.lse is not None:
+            self.lse[empty] = -torch.inf
+
     def partials(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The workspace as the kernel lays it out: O (batch, 128, split_kv, 512), then LSE (batch, split_kv, 128)."""
         batch, floats = len(self.seq_lens), self.workspace.view(torch.float32)

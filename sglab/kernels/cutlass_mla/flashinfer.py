@@ -62,7 +62,7 @@ def run(arguments: CutlassMLAArguments) -> tuple[LaunchRecord, ...]:
         status = extension.library.sglab_flashinfer_mla(ctypes.byref(_call(padded, tensors, device.sms)))
     if status:
         raise KernelError(f"FlashInfer's MLA kernel refused the call in its step {_STEPS[status]}")
-    _settle_empty_requests(padded)
+    padded.settle_empty_requests()
     slice_heads(padded, arguments)
     reason = "FlashInfer's PTX for sm_100a runs on the emulated device"
     return tuple(
@@ -105,16 +105,6 @@ def _call(a: CutlassMLAArguments, tensors: dict[str, torch.Tensor], sms: int) ->
         sm_count=sms,
         scale=a.sm_scale,
     )
-
-
-def _settle_empty_requests(a: CutlassMLAArguments) -> None:
-    """Without keys the kernel leaves NaN (one split) or an LSE of +infinity (several); the contract says 0 and −inf."""
-    empty = a.seq_lens == 0
-    if not empty.any():
-        return
-    a.out[empty] = 0
-    if a.lse is not None:
-        a.lse[empty] = -torch.inf
 
 
 def _innermost_contiguous(tensor: torch.Tensor) -> torch.Tensor:

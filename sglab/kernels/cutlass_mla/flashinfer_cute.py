@@ -60,10 +60,9 @@ def run(a: CutlassMLAArguments) -> tuple[LaunchRecord, ...]:
         memory = [tensor for tensor in tensors.values() if tensor is not None]
         prepared = launch.kernel.prepare(device, launch.config, args=launch.arguments, extra=memory)
         records.append(devices.run(device, prepared, "FlashInfer's CuTe DSL kernel"))
-    empty = a.seq_lens == 0
-    a.out[empty] = 0
     if a.lse is not None:
-        a.lse.copy_((lse * math.log(2)).masked_fill(empty[:, None], -torch.inf))  # the kernel's is of base 2
+        a.lse.copy_(lse * math.log(2))  # the kernel's is of base 2
+    a.settle_empty_requests()
     return tuple(records)
 
 

@@ -10,7 +10,7 @@ import torch
 from sglab.kernels.contract import FLOATS, INDEX, INT32, Contract, reads_values
 from sglab.kernels.finite import all_finite
 from sglab.kernels.fp8 import CACHES, FP8, check_scale
-from sglab.kernels.launch_cache import Known, described
+from sglab.kernels.launch_cache import Known, shaped
 from sglab.kernels.scoring import Scoring
 from sglab.planning.num_kv_splits import kv_len_per_split
 
@@ -107,11 +107,14 @@ def check(arguments: DecodeArguments, check_values: bool | None) -> None:
 
 
 def _known(a: DecodeArguments) -> Hashable:
-    """All that `check` looks at but the contents."""
-    scales = [one if isinstance(one, int | float) else described(one) for one in (a.k_scale, a.v_scale)]
+    """All that `check` looks at but contents: no addresses, and no length of the indices, which grow every step."""
+    scales = [one if isinstance(one, int | float) else shaped(one) for one in (a.k_scale, a.v_scale)]
     scoring = (a.scoring.sm_scale, a.scoring.logit_cap, a.scoring.xai_temperature_len)
-    tensors = (a.q, a.k_buffer, a.v_buffer, a.o, a.kv_indptr, a.kv_indices, a.attn_logits, a.attn_lse, a.num_kv_splits)
-    return (described(*tensors, a.scoring.sinks, a.lse), a.max_kv_splits, *scoring, *scales)
+    tensors = (a.q, a.k_buffer, a.v_buffer, a.o, a.kv_indptr, a.attn_logits, a.attn_lse, a.num_kv_splits)
+    indices = shaped(
+        a.kv_indices[:0] if isinstance(a.kv_indices, torch.Tensor) and a.kv_indices.dim() else a.kv_indices
+    )
+    return (shaped(*tensors, a.scoring.sinks, a.lse), indices, a.max_kv_splits, *scoring, *scales)
 
 
 def check_cache_dtype(

@@ -100,20 +100,19 @@ def gated_delta_solve_kernel(
         k_ptr + token[:, None] * stride_kt + head // group * stride_kh + dim[None, :], mask=there & wide, other=0.0
     )
     q, k = unit_rows(q, NORMALISE) * scale, unit_rows(k, NORMALISE)
-    # One gate per head: a column that is broadcast.
-    each = dim[None, :] if PER_DIM else tl.zeros([1, 1], tl.int32)
-    gated = there & (wide if PER_DIM else each == 0)
-    gate = g_ptr + token[:, None] * stride_gt + head * stride_gh + each
-    since_start = tl.cumsum(tl.load(gate, mask=gated, other=0.0), axis=0)
+    # One gate per head: the same in every column, for Triton 3.6 cannot compile a scan of one column.
+    gates = g_ptr + token[:, None] * stride_gt + head * stride_gh + (dim[None, :] if PER_DIM else dim[None, :] * 0)
+    gated = there & wide
+    since_start = tl.cumsum(tl.load(gates, mask=gated, other=0.0), axis=0)
     following = gated & (row + 1 < CHUNK)[:, None] & (token + 1 < end)[:, None]
-    to_end = tl.cumsum(tl.load(gate + stride_gt, mask=following, other=0.0), axis=0, reverse=True)
+    to_end = tl.cumsum(tl.load(gates + stride_gt, mask=following, other=0.0), axis=0, reverse=True)
     from_start = tl.exp(since_start)
     reads = tl.dot(inverse, (k * from_start * beta).to(COMPUTE), input_precision=PRECISION)
     tall = (at * CHUNK + row[:, None]) * K + dim[None, :]
     tl.store(reads_ptr + tall, reads.to(COMPUTE), mask=wide)
     tl.store(queries_ptr + tall, (q * from_start).to(COMPUTE), mask=wide)
     tl.store(keys_ptr + tall, (k * tl.exp(to_end)).to(COMPUTE), mask=wide)
-    whole = tl.where(row[:, None] == CHUNK - 1, from_start + tl.zeros([CHUNK, K_BLOCK], tl.float32), 0.0)
+    whole = tl.where(row[:, None] == CHUNK - 1, from_start, 0.0)
     tl.store(decay_ptr + at * K + dim, tl.sum(whole, axis=0), mask=dim < K)
     v = tl.load(
         v_ptr + token[:, None] * stride_vt + head * stride_vh + column[None, :],

@@ -9,9 +9,9 @@ from __future__ import annotations
 import torch
 
 from sglab.kernels.fp8 import e4m3_triton_refuses
-from sglab.kernels.indexer.contract import E4M3, check_buffer, check_paged, check_quant, check_ragged
+from sglab.kernels.indexer.contract import E4M3, check_buffer, check_paged, check_quant, check_ragged, check_slots
 from sglab.kernels.indexer.layout import DIM, keys_and_scales, page_bytes
-from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator
+from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 
 __all__ = [
     "act_quant",
@@ -20,6 +20,7 @@ __all__ = [
     "get_index_k_scale_buffer",
     "page_bytes",
     "set_index_k_scale_buffer",
+    "slot_mqa_logits",
 ]
 
 quant_operator = Operator(
@@ -31,6 +32,12 @@ logits_operator = Operator(
     "fp8_mqa_logits",
     Implementation("triton", "sglab.kernels.indexer.triton:logits", GPU, e4m3_triton_refuses),
     Implementation("torch", "sglab.kernels.indexer.reference:logits_float32", EVERYWHERE),
+    Implementation("reference", "sglab.kernels.indexer.reference:logits", EVERYWHERE),
+)
+slot_logits_operator = Operator(
+    "slot_mqa_logits",
+    Implementation("triton", "sglab.kernels.indexer.triton:logits", GPU, needs_triton),
+    Implementation("torch", "sglab.kernels.indexer.reference:slot_logits", EVERYWHERE),
     Implementation("reference", "sglab.kernels.indexer.reference:logits", EVERYWHERE),
 )
 
@@ -158,4 +165,38 @@ def fp8_paged_mqa_logits(
         q, kv_cache, weights, context_lens, block_table, max_context_len, clean_logits, check_values
     )
     logits_operator(arguments, implementation)
+    return arguments.logits
+
+
+def slot_mqa_logits(
+    q: torch.Tensor,
+    k_buffer: torch.Tensor,
+    weights: torch.Tensor,
+    lengths: torch.Tensor,
+    page_table_1: torch.Tensor,
+    request_of: torch.Tensor | None = None,
+    width: int | None = None,
+    *,
+    implementation: str = "auto",
+    check_values: bool | None = None,
+) -> torch.Tensor:
+    """Logits against index keys that are kept unquantised, a row per slot of the KV pool; sums are float32.
+
+    Args:
+        q: (rows, heads, dim) float32, float16 or bfloat16.
+        k_buffer: (slots, dim) of q's dtype.
+        weights: (rows, heads) float32.
+        lengths: (rows,) int32, keys that each row sees.
+        page_table_1: (requests, context) int32, slots.
+        request_of: (rows,) int32, whose row of page_table_1 each reads, a request's rows together; None: its own.
+        width: of the result; None: context.
+
+    Returns:
+        (rows, width) float32; past a row's keys it may hold anything.
+
+    Raises:
+        ContractError: an argument does not fit.
+    """
+    arguments = check_slots(q, k_buffer, weights, lengths, page_table_1, request_of, width, check_values)
+    slot_logits_operator(arguments, implementation)
     return arguments.logits

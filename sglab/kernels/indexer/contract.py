@@ -29,25 +29,27 @@ class QuantArguments:
 
 @dataclass(frozen=True)
 class LogitArguments:
-    """Checked: q (rows, heads, 128) e4m3 against keys; logits (rows, width) float32.
+    """Checked: q (rows, heads, dim) against keys of its dtype; logits (rows, width) float32.
 
     Attributes:
-        k, scales: (pages, page_size, 128) e4m3 and (pages, page_size) float32; ragged keys are one page.
+        k, scales: (pages, page_size, dim) and (pages, page_size) float32; ragged keys are one page. scales: None: 1.
         weights: (rows, heads) float32.
         first, end: (rows,) int32, the keys of a row.
         block_table: (requests, width) int32, row r // per_request is a row's; None: all keys are in page 0.
+        request_of: (rows,) int32, whose block_table a row reads instead.
         logits: −inf where it was clean, else anything outside first … end.
     """
 
     q: torch.Tensor
     k: torch.Tensor
-    scales: torch.Tensor
+    scales: torch.Tensor | None
     weights: torch.Tensor
     first: torch.Tensor
     end: torch.Tensor
     block_table: torch.Tensor | None
     per_request: int
     logits: torch.Tensor
+    request_of: torch.Tensor | None = None
 
     @property
     def device(self) -> torch.device:
@@ -130,6 +132,49 @@ def check_paged(
     logits = _logits(batch * next_n, max_context_len, q.device, clean_logits)
     first = torch.zeros_like(ends)
     return LogitArguments(q.flatten(0, 1), keys, scales, weights, first, ends, block_table, next_n, logits)
+
+
+def check_slots(
+    q: torch.Tensor,
+    k_buffer: torch.Tensor,
+    weights: torch.Tensor,
+    lengths: torch.Tensor,
+    page_table_1: torch.Tensor,
+    request_of: torch.Tensor | None,
+    width: int | None,
+    check_values: bool | None,
+) -> LogitArguments:
+    contract = Contract("slot_mqa_logits")
+    contract.tensor("q", q, "rows heads dim", FLOATS)
+    contract.tensor("k_buffer", k_buffer, "slots dim", FLOATS)
+    contract.same_dtype(q=q, k_buffer=k_buffer)
+    contract.tensor("weights", weights, "rows heads", (torch.float32,))
+    contract.tensor("lengths", lengths, "rows", INT32)
+    contract.tensor("page_table_1", page_table_1, "requests context", INT32)
+    context = contract.size("context")
+    width = context if width is None else width
+    contract.require(0 <= width <= context, "width", f"from 0 to {context}, that of page_table_1", width, "Widen it.")
+    if request_of is None:
+        expected = f"of {len(q)} rows, one per row of q"
+        remedy = "Pass request_of where requests have several rows."
+        contract.require(len(page_table_1) == len(q), "page_table_1", expected, len(page_table_1), remedy)
+    else:
+        contract.tensor("request_of", request_of, "rows", INT32)
+    if reads_values(check_values, q.device):
+        contract.elements("lengths", (lengths >= 0) & (lengths <= width), f"from 0 to {width}", lengths, "Widen it.")
+        table, most = page_table_1, lengths
+        if request_of is not None:
+            whose = (request_of >= 0) & (request_of < len(table))
+            contract.elements("request_of", whose, f"from 0 to {len(table) - 1}", request_of, "Rows of page_table_1.")
+            most = torch.zeros(len(table), dtype=torch.int32).scatter_reduce(0, request_of.long(), lengths, "amax")
+        unread = torch.arange(context) >= most[:, None]
+        inside = unread | ((table >= 0) & (table < len(k_buffer)))
+        contract.elements("page_table_1", inside, f"from 0 to {len(k_buffer) - 1}", table, "Rebuild it.")
+    logits = torch.empty(len(q), width, device=q.device)
+    first = torch.zeros_like(lengths)
+    return LogitArguments(
+        q, k_buffer[:, None], None, weights, first, lengths, page_table_1, 1, logits, request_of=request_of
+    )
 
 
 def check_buffer(operator: str, buf: torch.Tensor, loc: torch.Tensor, page_size: int) -> Contract:

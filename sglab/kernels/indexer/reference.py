@@ -29,14 +29,31 @@ def logits_float32(a: LogitArguments) -> tuple[()]:
     return _logits(a, torch.float32)
 
 
+def slot_logits(a: LogitArguments) -> tuple[()]:
+    """In float32, the rows of a request in one product: a prefill has thousands of them."""
+    assert a.block_table is not None
+    rows = torch.arange(len(a.q), device=a.device) if a.request_of is None else a.request_of.long()
+    requests, counts = rows.unique_consecutive(return_counts=True)
+    start, width = 0, a.logits.shape[1]
+    for request, count in zip(requests.tolist(), counts.tolist(), strict=True):
+        own, start = slice(start, start + count), start + count
+        slots = a.block_table[request, :width].long().clamp(0, len(a.k) - 1)  # past its length it may hold anything
+        scores = (a.q[own].float() @ a.k[slots, 0].float().T).relu()
+        a.logits[own] = (a.weights[own, None] @ scores)[:, 0]
+    return ()
+
+
 def _logits(a: LogitArguments, dtype: torch.dtype) -> tuple[()]:
     page_size = a.k.shape[1]
     for row, (first, end) in enumerate(zip(a.first.tolist(), a.end.tolist(), strict=True)):
         position = torch.arange(first, max(first, end), device=a.device)
         page = torch.zeros_like(position)
         if a.block_table is not None:
-            page = a.block_table[row // a.per_request, position // page_size].long()
+            request = row // a.per_request if a.request_of is None else int(a.request_of[row])
+            page = a.block_table[request, position // page_size].long()
         at = (page, position % page_size if a.block_table is not None else position)
-        scores = (a.q[row].to(dtype) @ a.k[at].to(dtype).T).relu() * a.scales[at].to(dtype)
+        scores = (a.q[row].to(dtype) @ a.k[at].to(dtype).T).relu()
+        if a.scales is not None:
+            scores *= a.scales[at].to(dtype)
         a.logits[row, position] = (a.weights[row].to(dtype) @ scores).float()
     return ()

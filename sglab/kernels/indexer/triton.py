@@ -7,7 +7,6 @@ import triton
 import triton.language as tl
 
 from sglab.kernels.indexer.contract import LogitArguments, QuantArguments
-from sglab.kernels.indexer.layout import DIM
 from sglab.triton import LaunchRecord, triton_kernel
 
 _KEYS = 64
@@ -46,8 +45,10 @@ def mqa_logits_kernel(
     first_ptr,
     end_ptr,
     table_ptr,
+    request_ptr,
     logit_ptr,
     heads,
+    dim,
     page_size,
     per_request,
     stride_qr,
@@ -62,6 +63,7 @@ def mqa_logits_kernel(
     HEADS: tl.constexpr,
     DIM: tl.constexpr,
     KEYS: tl.constexpr,
+    EXACT: tl.constexpr,
 ):
     row, block = tl.program_id(0).to(tl.int64), tl.program_id(1)
     first, end = tl.load(first_ptr + row), tl.load(end_ptr + row)
@@ -70,19 +72,27 @@ def mqa_logits_kernel(
     head, column, key = tl.arange(0, HEADS), tl.arange(0, DIM), block * KEYS + tl.arange(0, KEYS)
     inside = (key >= first) & (key < end)
     if table_ptr is not None:
-        page = tl.load(table_ptr + row // per_request * stride_table + key // page_size, mask=inside, other=0)
+        request = row // per_request
+        if request_ptr is not None:
+            request = tl.load(request_ptr + row).to(tl.int64)
+        page = tl.load(table_ptr + request * stride_table + key // page_size, mask=inside, other=0)
         page, entry = page.to(tl.int64), key % page_size
     else:
         page, entry = tl.zeros([KEYS], tl.int64), key
-    real = head < heads
-    q = tl.load(q_ptr + row * stride_qr + head[:, None] * stride_qh + column[None, :], mask=real[:, None], other=0.0)
+    real, stored = head < heads, column < dim
+    q_at = row * stride_qr + head[:, None] * stride_qh + column[None, :]
+    q = tl.load(q_ptr + q_at, mask=real[:, None] & stored[None, :], other=0.0)
     at = page * stride_kp + entry * stride_kr
-    k = tl.load(k_ptr + at[:, None] + column[None, :], mask=inside[:, None], other=0.0)
-    # e4m3 values are exact in float16, and so are their products in the float32 sums.
-    score = tl.dot(q.to(tl.float16), tl.trans(k.to(tl.float16)))
+    k = tl.load(k_ptr + at[:, None] + column[None, :], mask=inside[:, None] & stored[None, :], other=0.0)
+    if EXACT:
+        score = tl.dot(q, tl.trans(k), input_precision="ieee")
+    else:
+        # e4m3 values are exact in float16, and so are their products in the float32 sums.
+        score = tl.dot(q.to(tl.float16), tl.trans(k.to(tl.float16)))
     weight = tl.load(weight_ptr + row * stride_w + head, mask=real, other=0.0)
-    scale = tl.load(scale_ptr + page * stride_sp + entry * stride_sr, mask=inside, other=0.0)
-    logit = tl.sum(tl.maximum(score, 0.0) * weight[:, None], axis=0) * scale
+    logit = tl.sum(tl.maximum(score, 0.0) * weight[:, None], axis=0)
+    if scale_ptr is not None:
+        logit *= tl.load(scale_ptr + page * stride_sp + entry * stride_sr, mask=inside, other=0.0)
     tl.store(logit_ptr + row * stride_logit + key, logit, mask=inside)
 
 
@@ -97,18 +107,20 @@ def quant(a: QuantArguments) -> tuple[LaunchRecord, ...]:
 
 
 def logits(a: LogitArguments) -> tuple[LaunchRecord, ...]:
-    rows, heads, _ = a.q.shape
+    rows, heads, dim = a.q.shape
     width = a.logits.shape[1]
     if not rows * width:
         return ()
     table = a.block_table
     record = mqa_logits_kernel[(rows, triton.cdiv(width, _KEYS))](
-        *(a.q, a.k, a.scales, a.weights, a.first, a.end, table, a.logits, heads, a.k.shape[1], a.per_request),
-        *(*a.q.stride()[:2], *a.k.stride()[:2], *a.scales.stride(), a.weights.stride(0)),
+        *(a.q, a.k, a.scales, a.weights, a.first, a.end, table, a.request_of, a.logits),
+        *(heads, dim, a.k.shape[1], a.per_request, *a.q.stride()[:2], *a.k.stride()[:2]),
+        *(*((0, 0) if a.scales is None else a.scales.stride()), a.weights.stride(0)),
         *(0 if table is None else table.stride(0), a.logits.stride(0)),
         HEADS=max(16, triton.next_power_of_2(heads)),
-        DIM=DIM,
+        DIM=max(16, triton.next_power_of_2(dim)),
         KEYS=_KEYS,
+        EXACT=a.scales is None,
         num_warps=4,
     )
     return (record,)

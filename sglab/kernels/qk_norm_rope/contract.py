@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from sglab.kernels.contract import FLOATS, INDEX, Contract, reads_values
-from sglab.kernels.launch_cache import Known, described
+from sglab.kernels.launch_cache import Known, described, shaped
 
 _right = Known()
 
@@ -52,7 +52,8 @@ def check(
 ) -> FusedArguments:
     parts = (positions, query, key, value, cos_sin_cache, k_cache, v_cache, indices)
     arguments = FusedArguments(*parts, q_weight, k_weight, eps, is_neox)
-    known = (eps, described(*parts, q_weight, k_weight))
+    unlike = shaped(positions, cos_sin_cache, indices, q_weight, k_weight)  # held against no other's memory
+    known = (eps, described(query, key, value, k_cache, v_cache), unlike)
     reads = isinstance(query, torch.Tensor) and reads_values(check_values, query.device)
     if not reads and known in _right:
         return arguments

@@ -22,16 +22,17 @@ __all__ = [
 ]
 
 
-def _operator(name: str, function: str) -> Operator:
-    return Operator(
-        name,
-        Implementation("triton", f"sglab.kernels.topk.triton:{function}", GPU, needs_triton),
-        Implementation("reference", f"sglab.kernels.topk.reference:{function}", EVERYWHERE),
-    )
-
-
-topk_operator = _operator("fast_topk", "topk")
-lookup_operator = _operator("transform_index_page_table", "lookup")
+topk_operator = Operator(
+    "fast_topk",
+    Implementation("triton", "sglab.kernels.topk.triton:topk", GPU, needs_triton),
+    Implementation("torch", "sglab.kernels.topk.reference:topk_sorted", EVERYWHERE),
+    Implementation("reference", "sglab.kernels.topk.reference:topk", EVERYWHERE),
+)
+lookup_operator = Operator(
+    "transform_index_page_table",
+    Implementation("triton", "sglab.kernels.topk.triton:lookup", GPU, needs_triton),
+    Implementation("reference", "sglab.kernels.topk.reference:lookup", EVERYWHERE),
+)
 
 
 def fast_topk_v2(

@@ -22,6 +22,28 @@ def topk(a: TopkArguments) -> tuple[()]:
     return ()
 
 
+def topk_sorted(a: TopkArguments) -> tuple[()]:
+    """All rows by one stable sort."""
+    width = a.score.shape[1]
+    column = torch.arange(width, device=a.device)
+    score = a.score
+    if a.starts is not None:
+        score = score.gather(1, (column + a.starts[:, None].long()).clamp(max=max(width - 1, 0)))
+    # What lies past a row's scores comes after all of them, also after those that are -inf: a stable sort.
+    outside = column >= a.lengths[:, None]
+    order = score.masked_fill(outside, -torch.inf).argsort(dim=1, descending=True, stable=True)[:, : a.out.shape[1]]
+    best = torch.where(order < a.lengths[:, None], order, width).sort(1).values
+    found = best.clamp(max=max(width - 1, 0))
+    if a.table is not None:
+        rows = torch.arange(len(score), device=a.device) if a.request_of is None else a.request_of.long()
+        found = a.table[rows[:, None], found.clamp(max=a.table.shape[1] - 1)].long()
+    if a.offsets is not None:
+        found = found + a.offsets[:, None]
+    a.out.fill_(-1)
+    a.out[:, : best.shape[1]] = torch.where(best < width, found, -1).int()
+    return ()
+
+
 def lookup(a: LookupArguments) -> tuple[()]:
     rows = torch.arange(len(a.indices), device=a.device) if a.request_of is None else a.request_of.long()
     found = a.table[rows[:, None], a.indices.long().clamp(min=0)]

@@ -273,5 +273,5 @@ LAB = Lab(
             ),
         ),
     ),
-    reading=("docs/engine.md",),
+    reading=("notebooks/18_speculation.ipynb", "docs/engine.md"),
 )

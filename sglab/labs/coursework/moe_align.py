@@ -237,5 +237,5 @@ LAB = Lab(
     minutes=60,
     exercises=(EXERCISE, AnswerExercise.of("08", Asked("padding_share", 5, _padded))),
     needs=("nvcc",),
-    reading=("docs/debug-your-kernel.md",),
+    reading=("notebooks/19_experts_and_quantisation.ipynb", "docs/debug-your-kernel.md"),
 )

@@ -23,8 +23,7 @@ def exp2(x: Array) -> Array:
 
 def update(m: float, d: float, o: Array, scores: Array, values: Array) -> list[Any]:
     """The truth: the state after a tile, in float64."""
-    top = max(float(m), float(np.max(scores, initial=-math.inf)))
-    if top == -math.inf:
+    if (top := max(float(m), float(np.max(scores, initial=-math.inf)))) == -math.inf:
         return [m, d, o]
     factor = 0.0 if m == -math.inf else float(exp2(m - top))
     p = exp2(scores - top)

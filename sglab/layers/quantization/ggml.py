@@ -1,4 +1,4 @@
-"""ggml's block formats, as GGUF files have them: Q4_0, Q8_0, Q4_K and Q6_K, rows of blocks of bytes.
+"""ggml's block formats, as GGUF files have them: Q4_0, Q8_0, Q4_K, Q6_K and MXFP4, rows of blocks of bytes.
 
 Source of the layouts: ggml's `ggml-common.h` and the functions `dequantize_row_*` of `ggml-quants.c`.
 """
@@ -62,11 +62,37 @@ def _q6_k(blocks: torch.Tensor) -> torch.Tensor:
     return (q.unflatten(1, (16, 16)) * (_half(blocks, 208) * scale)[..., None]).flatten(1)
 
 
+MXFP4_BYTES = 17
+_E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+def _mxfp4(blocks: torch.Tensor) -> torch.Tensor:
+    """An exponent and 32 nibbles of e2m1: the low ones are the first half."""
+    q = torch.cat((blocks[:, 1:] & 15, blocks[:, 1:] >> 4), 1).long()
+    values = torch.tensor((*_E2M1, *(-each for each in _E2M1)))[q]
+    return values * (2.0 ** (blocks[:, :1].double() - 127)).float()
+
+
+def mxfp4_blocks(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """ggml's MXFP4 as gpt-oss's checkpoints have it, where a byte holds neighbours; no value changes.
+
+    Args:
+        rows: uint8 [..., groups · 17].
+
+    Returns:
+        blocks uint8 [..., groups, 16], and scales uint8 [..., groups].
+    """
+    groups = rows.unflatten(-1, (-1, MXFP4_BYTES))
+    nibbles = torch.cat((groups[..., 1:] & 15, groups[..., 1:] >> 4), -1)
+    return nibbles[..., ::2] | (nibbles[..., 1::2] << 4), groups[..., 0].contiguous()
+
+
 BLOCK_FORMATS = {
     "Q4_0": BlockFormat(32, 18, _q4_0),
     "Q8_0": BlockFormat(32, 34, _q8_0),
     "Q4_K": BlockFormat(256, 144, _q4_k),
     "Q6_K": BlockFormat(256, 210, _q6_k),
+    "MXFP4": BlockFormat(32, MXFP4_BYTES, _mxfp4),
 }
 
 

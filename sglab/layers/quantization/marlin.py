@@ -84,6 +84,14 @@ class Marlin(Scheme):
             Stored("s", torch.float32, (groups, Axis("out", COLUMNS, COLUMNS))),
         )
 
+    def settle(self, tensors: Tensors, whole_in: int) -> None:
+        """A part that is left with one group has its scales in the order of several."""
+        scales = tensors["s"]
+        if len(scales) == 1 and 0 < self.group_size < whole_in:
+            grouped = scale_permutation(True).to(scales.device).argsort()
+            natural = scales.unflatten(1, (-1, len(grouped)))[..., grouped].flatten(1)
+            scales.copy_(marlin_permute_scales(natural))
+
     def dequantize(self, tensors: Tensors, shape: tuple[int, int]) -> torch.Tensor:
         scales = marlin_permute_scales(tensors["s"], inverse=True)
         size = self.group_size if self.group_size > 0 else shape[1]

@@ -87,6 +87,9 @@ class Scheme(ABC):
             if one.dtype == torch.float32 or one.name == "weight_scale":
                 require_scales(tensors[one.name], f"{label}{one.name}")
 
+    def settle(self, tensors: Tensors, whole_in: int) -> None:  # noqa: B027 - most read a part as they read the whole
+        """After loading, change in place what a rank's part keeps otherwise than the matrix of `whole_in` features."""
+
     def activation(self, x: torch.Tensor, tensors: Tensors) -> torch.Tensor:
         """x as the product sees it: rounded to the format and widened to float32, or x itself."""
         return x

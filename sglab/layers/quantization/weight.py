@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from sglab.layers.loading import WeightError, copy_into
+from sglab.layers.quantization.repacked import repacked
 from sglab.layers.quantization.scheme import Axis, Scheme, Stored
 
 
@@ -95,6 +96,24 @@ class QuantizedWeight(nn.Module):
             label = self.label if expert is None else f"{self.label}{expert}."
             self.scheme.check(self.tensors(expert), label)
 
+    def settle(self) -> None:
+        """Change what a rank's part keeps otherwise than the whole; done once, after loading."""
+        with torch.no_grad():
+            for expert in [None] if self.experts is None else range(self.experts):
+                self.scheme.settle(self.tensors(expert), self.whole_in)
+
+    def repack(self) -> None:
+        """Bring a matrix of GPTQ or AWQ into Marlin's layout, where that has a place for it; experts stay."""
+        made = None if self.experts is not None else repacked(self.scheme, self.tensors(), self.shape)
+        if made is None:
+            return
+        for name in self._names:
+            delattr(self, name)
+        self.scheme, tensors = made
+        self._names = tuple(tensors)
+        for name, tensor in tensors.items():
+            self.register_parameter(name, nn.Parameter(tensor, requires_grad=False))
+
     def dense(self, expert: int | None = None) -> torch.Tensor:
         """float32 [out, in]."""
         return self.scheme.dequantize(self.tensors(expert), self.shape)
@@ -158,10 +177,14 @@ class QuantizedMatrix(nn.Module):
         return torch.cat([one.dense(expert) for one in self.each()])
 
     def process_weights_after_loading(self) -> None:
-        """Check what was loaded and join the parts."""
+        """Check what was loaded and join the parts; on a GPU bring them into the layout that it multiplies by."""
         for one in self.each():
             one.check()
+            one.settle()
         self.join()
+        for one in self.each():
+            if next(one.parameters()).is_cuda:
+                one.repack()
 
     def forward(self, x: torch.Tensor, expert: int | None = None) -> torch.Tensor:
         """[tokens, in] -> [tokens, out], the parts' outputs one after another."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import traitlets
@@ -18,7 +18,7 @@ from sglab.gpu.findings import Finding
 
 from ..base import Widget, asset, command
 from ..changes import Versions
-from ..following import again, follow, launch_name
+from ..following import follow, launch_name
 from .code import CodeTables
 from .found_memory import Place, expression, touched
 from .jobs import Jobs
@@ -73,33 +73,38 @@ class KernelDebugger(Widget):
         super().__init__()
         self._source_paths, self._named_tensors = source_paths, tensors or {}
         self._moves = 0
-        self._begin(session)
-
-    def _begin(self, session: Session) -> None:
-        """Shows a session, from where it is."""
         self.session = session
-        self._versions, self.outdated = Versions.of(session), ""
         kernel = session.launch.kernel
         self.launch_name = launch_name(kernel.name, session.launch.geometry)
         digests = compiled_digests(kernel.module)
         folders = [kernel.module.folder] if kernel.module.folder else []
         self._tables = CodeTables(kernel, [*self._source_paths, *folders], digests)
         self._stops = StopPoints(session, self._tables)
-        self._jobs = Jobs(session, self._tables, self._stops)
         self._parser = WatchParser(session, self._named_tensors)
         self._watches: list[Watch] = []
-        self._findings: tuple[Finding, ...] | None = None
         self._busy = self._answering = False
-        follow(self.session, self, KernelDebugger._session_moved)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Shows the session's run, from where it is. Breakpoints and watches are the reader's and stay."""
+        self._versions, self.outdated = Versions.of(self.session), ""
+        self._jobs = Jobs(self.session, self._tables, self._stops)
+        self._findings: tuple[Finding, ...] | None = None
+        follow(self.session, self, KernelDebugger._session_moved, KernelDebugger._restarted)
         self.publish(self._tables.tensors(), code=self._tables.description(), header=self._header())
         self._jobs.measure(LOOK_AHEAD_S)
-        self._names = Names.of(session, self._jobs.length, self._jobs.complete)
+        self._names = Names.of(self.session, self._jobs.length, self._jobs.complete)
 
     @command
     def run_again(self) -> None:
-        """A new session of the launch, on what its tensors hold now."""
+        """Begins the session again, on what its tensors hold now."""
         self._stop_job()
-        self._begin(again(self.session))
+        self.session.restart()
+
+    def _restarted(self) -> None:
+        with suppress(SessionError):  # a move under way takes away what the new run does not have
+            self._stop_job()
+        self._begin()
         self._changed()
 
     # What the page requests

@@ -1,5 +1,9 @@
 """ReqToTokenPool and the KV pools: shapes, writes, and what they refuse."""
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -165,3 +169,19 @@ def test_records_have_one_shape() -> None:
         MLARecordTokenToKVPool(128, 64, torch.float8_e4m3fn, 256, 64, layer_num=1)
     with pytest.raises(BadArgumentError, match=r"dtype: expected float8_e4m3fn for records, got torch\.bfloat16"):
         MLARecordTokenToKVPool(128, 64, torch.bfloat16, 512, 64, layer_num=1)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_pool_takes_memory_where_it_is_used() -> None:
+    """An engine's default pool has 0.9 GiB; several engines in a seat of 2 GiB must not fill it before they start."""
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    before = resident()
+    pool = MLATokenToKVPool(65_536, 16, torch.float32, 512, 64, layer_num=2)
+    assert pool.get_kv_size_bytes() > 250 * 2**20 and resident() - before < 30 * 2**20
+    rows = pool.get_key_buffer(1)
+    assert rows.data_ptr() % 128 == 0 and rows.shape == (65_552, 1, 576) and rows.dtype == torch.float32
+    rows[40_000] = 1
+    assert float(rows[39_999:40_002].sum()) == 576 and float(rows[-1].sum()) == 0

@@ -52,6 +52,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
         "cub",
         "flashinfer",
         "flashinfer_cute",
+        "flash_mla",
         "cutlass",
         "cute_examples",
         "quack",

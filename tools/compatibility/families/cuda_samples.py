@@ -61,7 +61,7 @@ _SAMPLES = (
     _Sample("0_Introduction/simpleAtomicIntrinsics", "returned OK"),
     _Sample("0_Introduction/simpleCallback", "Success"),
     _Sample("0_Introduction/simpleCooperativeGroups", r"(?s)2016 \(expected 2016\)(.*120 \(expected 120\)){4}"),
-    _Sample("0_Introduction/simpleMultiCopy"),
+    _Sample("0_Introduction/simpleMultiCopy", "", sizes={"N": "1 << 14"}),
     _Sample("0_Introduction/simpleOccupancy", "Test PASSED"),
     _Sample("0_Introduction/simplePrintf", r"^(?s:(?!.*Value is:(?!10\n)).*?)(?:\[\d+, \d+\]:\t\tValue is:10\s+){32}$"),
     _Sample("0_Introduction/simpleSurfaceWrite"),

@@ -1,0 +1,82 @@
+"""Which tokens a query attends to: an indexer's logits over the pool's slots, and the best of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from sglab.engine import ForwardBatch
+from sglab.kernels import fast_topk_v2, slot_mqa_logits
+
+MOST_LOGITS = 1 << 26
+"""Logits that are held at once, 256 MiB: a long prefill's rows are taken a block at a time."""
+
+
+@dataclass(frozen=True)
+class IndexRows:
+    """The keys that an indexer scores a pass's query tokens against."""
+
+    lengths: torch.Tensor
+    """int32 [tokens], keys that each may see."""
+    page_table_1: torch.Tensor
+    """int32 [requests or tokens, at least `longest`], slots."""
+    longest: int
+    """Known on the host: the longest request, or where only the device knows it the longest there can be."""
+    request_of: torch.Tensor | None = None
+    """int32 [tokens], rows of page_table_1; None: a row for every token."""
+
+    @classmethod
+    def of(cls, batch: ForwardBatch) -> IndexRows:
+        """Those of an eager pass; it may wait for the device."""
+        assert batch.req_to_token_pool is not None
+        assert batch.positions is not None
+        counts = torch.ones_like(batch.seq_lens) if batch.forward_mode.is_decode() else batch.extend_seq_lens
+        assert counts is not None
+        requests = torch.arange(batch.batch_size, dtype=torch.int32, device=batch.seq_lens.device)
+        owner = torch.repeat_interleave(requests, counts.long())
+        ends = torch.repeat_interleave(counts.long().cumsum(0), counts.long())
+        back = ends - torch.arange(len(owner), device=owner.device) - 1
+        seen = batch.seq_lens[owner.long()] - back
+        host = batch.seq_lens if batch.seq_lens_cpu is None else batch.seq_lens_cpu
+        longest = int(host.max()) if len(host) else 0
+        table = batch.req_to_token_pool.req_to_token[batch.req_pool_indices, :longest]
+        return cls(seen.int(), table, longest, owner)
+
+
+def choose_tokens(
+    q: torch.Tensor,
+    keys: torch.Tensor,
+    weights: torch.Tensor,
+    rows: IndexRows,
+    topk: int,
+    implementation: str = "auto",
+) -> torch.Tensor | None:
+    """The positions in its request that every query token attends to.
+
+    Args:
+        q: [tokens, heads, dim], the indexer's queries; keys: [slots, dim], of the same dtype.
+        weights: float32 [tokens, heads].
+        implementation: of the operators; one that they do not have: their own choice.
+
+    Returns:
+        int32 [tokens, topk], −1 where a token sees fewer keys; None where no request has more than topk.
+    """
+    if rows.longest <= topk:
+        return None
+    chosen = implementation if implementation in ("triton", "torch", "reference") else "auto"
+    block = max(MOST_LOGITS // rows.longest, 1)
+    parts = []
+    for start in range(0, len(q), block):
+        own = slice(start, start + block)
+        table, owner = rows.page_table_1, None
+        if rows.request_of is None:
+            table = table[own]
+        else:
+            owner = rows.request_of[own]
+        lengths = rows.lengths[own]
+        logits = slot_mqa_logits(
+            q[own], keys, weights[own], lengths, table, owner, rows.longest, implementation=chosen, check_values=False
+        )
+        parts.append(fast_topk_v2(logits, lengths, topk, implementation=chosen, check_values=False))
+    return torch.cat(parts) if parts else q.new_empty((0, topk), dtype=torch.int32)

@@ -1,0 +1,99 @@
+"""Widgets of one session: they follow it through a run that begins again, and none minds that another is closed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import sglab
+from sglab.emulator.session import Session
+from sglab.gpu import SessionError
+from sglab.widgets import Barriers, KernelDebugger, NanSpread, SharedMemory, WarpRoles
+from tests.support.launches.shared_sum import SHARED_SUM
+
+KINDS = (KernelDebugger, WarpRoles, Barriers, SharedMemory, NanSpread)
+
+
+@pytest.fixture
+def out() -> torch.Tensor:
+    return torch.zeros(64)
+
+
+@pytest.fixture
+def session(out: torch.Tensor) -> Session:
+    return sglab.step(sglab.ptx(SHARED_SUM)[1, 64], out).session()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whichever_runs_again_takes_the_others_along(kind: type, session: Session, out: torch.Tensor) -> None:
+    made = {each: each(session) for each in KINDS}
+    session.seek(9)
+    out.add_(1)
+    for widget in made.values():
+        widget.after_cell()
+        assert widget.outdated.startswith("out changed after this run")
+    made[kind].run_again()
+    for widget in made.values():
+        assert widget.session is session and widget.outdated == ""
+    assert session.now == 0
+    # They move together as before, whoever moves them.
+    made[WarpRoles].seek(11)
+    assert session.now == made[Barriers].now == made[NanSpread].now == made[SharedMemory].position == 11
+    made[KernelDebugger].go("seek", {}, position=5)
+    assert made[WarpRoles].now == made[Barriers].now == 5
+    session.step()
+    assert made[WarpRoles].now == 6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_closed_widget_follows_no_more(kind: type, session: Session) -> None:
+    kept, stays = kind(session), WarpRoles(session)
+    kept.close()
+    session.seek(7)
+    assert stays.now == 7
+    session.restart()
+    assert stays.now == 0
+
+
+def test_what_one_cannot_show_does_not_stop_the_others(
+    session: Session, out: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = NanSpread(session), WarpRoles(session)
+    session.seek(3)
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("no look")
+
+    monkeypatch.setattr(first, "_look", fails)
+    session.restart()
+    assert "this widget cannot show it: no look" in first.outdated
+    assert second.now == 0
+
+
+def test_breakpoints_and_watches_are_the_readers_and_stay(session: Session, out: torch.Tensor) -> None:
+    widget = KernelDebugger(session, tensors={"out": out})
+    widget.watch("out[0:2]", {})
+    at = session.break_at(opcode="st.global")
+    session.run_to(opcode="bar.sync")  # takes a number, and gives it back
+    later = session.break_at(opcode="ld.shared", warp=1)
+    widget.look({})
+    widget.edit_stops("add_watch", {}, expression="out[0]", access="write")
+    widget.edit_stops("enable", {}, id=1, enabled=False)
+    widget.run_again()
+    answer = widget.look({})
+    assert [row["expression"] for row in answer["watches"]] == ["out[0:2]"]
+    assert [(row["enabled"], row["number"]) for row in answer["stops"]][:2] == [(False, None), (True, later)]
+    assert answer["stops"][2]["label"] == "out[0] is written"
+    assert session.run().at.warp == 1
+    with pytest.raises(SessionError, match=f"there is no breakpoint {at}"):
+        session.unbreak(at)
+
+
+def test_a_move_under_way_ends_when_a_cell_begins_again(session: Session) -> None:
+    widget = KernelDebugger(session)
+    widget._jobs._mover.slices.size = 2
+    widget._jobs.start("to", None, {"ptx": 20})  # under way: its breakpoint is set
+    next(widget._jobs._job)
+    session.restart()
+    assert widget.look({})["job"] is None and session.now == 0
+    assert session.run().reason == "end"
