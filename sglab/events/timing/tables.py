@@ -43,14 +43,16 @@ def cluster_columns(geometry: Geometry) -> dict[str, Array]:
 
 
 def placed(addresses: Array, allocations: Sequence[Allocation]) -> Array:
-    """Where the bytes would be if the launch's memory lay in one piece, each allocation at a multiple of 512 bytes as
-    CUDA's are: what the model makes of a launch must not depend on where a process happens to have its tensors."""
+    """Where the bytes would be if the launch's memory lay in one piece, in the order in which it was given, each
+    allocation at a multiple of 512 bytes as CUDA's are: what the model makes of a launch must not depend on where a
+    process happens to have its tensors."""
     if not allocations:
         return addresses
-    ordered = sorted(allocations, key=lambda one: one.address)
-    begin = np.array([one.address for one in ordered], np.uint64)
-    room = np.array([-(-one.nbytes // _ALIGNED) * _ALIGNED for one in ordered], np.uint64)
+    begin = np.array([one.address for one in allocations], np.uint64)
+    room = np.array([-(-one.nbytes // _ALIGNED) * _ALIGNED for one in allocations], np.uint64)
     target = np.uint64(_FIRST) + np.cumsum(room) - room
+    by_address = np.argsort(begin, kind="stable")
+    begin, room, target = begin[by_address], room[by_address], target[by_address]
     own = np.clip(np.searchsorted(begin, addresses, side="right") - 1, 0, None)
     offset = addresses - begin[own]
     inside = (addresses >= begin[own]) & (offset < room[own])

@@ -8,6 +8,8 @@ import pytest
 pytest.importorskip("torch")
 
 from sglab.events.timing import figures_of
+from sglab.events.timing.tables import placed
+from sglab.gpu import Allocation
 from tests.support.timing import events_of, kernel, record
 
 FIGURES = figures_of("sm_90")
@@ -148,3 +150,12 @@ def test_streaming_loads_are_not_found_in_the_l2_cache() -> None:
         timed = log.timed("sm_90")
         (load,) = events_of(log, opcode)
         assert (timed.end[load] - timed.start[load]) / CYCLE == pytest.approx(FIRST + FIGURES[where], abs=5)
+
+
+def test_where_a_process_has_its_tensors_changes_nothing() -> None:
+    """Two tensors lie in the order in which they were given, whichever has the lower address."""
+    low, high = Allocation(0x10000, 1000, "low"), Allocation(0x90000, 700, "high")
+    here = placed(np.array([0x10000, 0x90000], np.uint64), (low, high))
+    there = placed(np.array([0x90000, 0x10000], np.uint64), (high, low))
+    assert here[1] - here[0] == there[1] - there[0] == 1024
+    assert placed(np.array([0x10000 + 2048], np.uint64), (low,)).tolist() == [0x10000 + 2048], "memory of nobody stays"
