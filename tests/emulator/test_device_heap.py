@@ -116,6 +116,14 @@ def test_misuse_is_a_fault_by_name(body: str, kind: str, text: str) -> None:
     assert caught.value.kind == kind
 
 
+def test_an_empty_heap_is_no_memory_of_other_kernels() -> None:
+    """A session looks through all memory of its launch at each checkpoint; of an empty heap it takes none."""
+    block = run("MALLOC; st.u64 [%rd1], %rd3; FREE;", 64, lanes=1)
+    with pytest.raises(_core.LaunchError) as caught:
+        launch(kernel("ld.u64 %rd3, [%rd1]; ld.u64 %rd5, [%rd3];"), [block, ("Q", 0)], block=(1, 1, 1))
+    assert caught.value.kind == "out_of_bounds"
+
+
 def test_several_host_threads_share_the_heap() -> None:
     out = np.zeros(32, np.uint64)
     launch(kernel(ROUNDS), [out, ("Q", 40)], grid=(16, 1, 1), threads=4)

@@ -128,7 +128,9 @@ std::unique_ptr<Launch> prepare_launch(const Program& program, LaunchConfig conf
     const auto at = reinterpret_cast<std::uint64_t>(launch->grid_workspace.data());
     launch->allocations.push_back({at, at + sizeof(launch->grid_workspace), "the grid's workspace"});
   }
-  launch->allocations.push_back(DeviceHeap::get().span());
+  // Otherwise no pointer leads there, and every checkpoint of a session would look through it.
+  if (program.uses_device_heap || DeviceHeap::get().use().blocks > 0)
+    launch->allocations.push_back(DeviceHeap::get().span());
   std::erase_if(launch->allocations, [](const Allocation& a) { return a.begin >= a.end; });
   std::sort(launch->allocations.begin(), launch->allocations.end(),
             [](const Allocation& a, const Allocation& b) { return a.begin < b.begin; });

@@ -343,7 +343,10 @@ Handler supplied(Builder& b, std::string_view name, const CallSite& site) {
     std::string problem = misfit("argument", site.arguments, function.arguments);
     if (problem.empty()) problem = misfit("result", site.results, function.results);
     if (!problem.empty()) b.refuse("the call does not fit " + std::string(name) + ": " + problem);
-    if (function.uses_heap) DeviceHeap::get().require();
+    if (function.uses_heap) {
+      DeviceHeap::get().require();
+      b.decoder().program().uses_device_heap = true;
+    }
     return function.handler;
   }
   b.refuse("function " + std::string(name) + " has no body");
