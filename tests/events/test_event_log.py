@@ -126,7 +126,8 @@ ACCESS = """.version 8.7
         ("ld.shared.v4.b32 {%r4, %r5, %r6, %r7}, [%r3];", 16, 0, 0, 4),
         ("ld.shared.v4.b32 {%r4, %r5, %r6, %r7}, [%r3];", 64, 0, 0, 16),
         ("red.shared.add.u32 [%r3], 1;", 4, 0, 0, 1),
-        ("red.shared.add.u32 [%r3], 1;", 0, 0, 0, 32),
+        ("red.shared.add.u32 [%r3], 1;", 0, 0, 0, 1),  # lanes are counted, and their number added once
+        ("red.shared.add.u32 [%r3], 2;", 0, 0, 0, 32),
         ("ld.shared.b8 %r4, [%r3];", 1, 0, 0, 1),
     ],
 )
