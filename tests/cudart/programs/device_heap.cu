@@ -1,6 +1,8 @@
-// malloc and new in kernels: blocks that outlive a launch, a heap of the size that was asked for, none where it is full.
-#include <cstdio>
+// malloc and new in kernels: blocks that outlive a launch, a heap of the size that was asked for, none where
+// it is full.
 #include <cuda_runtime.h>
+
+#include <cstdio>
 
 struct Pair {
   int first, second;
@@ -8,8 +10,12 @@ struct Pair {
   __device__ virtual int sum() const { return first + second; }
 };
 
-__global__ void build(Pair** pairs) { pairs[threadIdx.x] = new Pair(threadIdx.x, 100); }
-__global__ void read(Pair** pairs, int* sums) { sums[threadIdx.x] = pairs[threadIdx.x]->sum(); }
+__global__ void build(Pair** pairs) {
+  pairs[threadIdx.x] = new Pair(threadIdx.x, 100);
+}
+__global__ void read(Pair** pairs, int* sums) {
+  sums[threadIdx.x] = pairs[threadIdx.x]->sum();
+}
 __global__ void drop(Pair** pairs, int count) {
   if (threadIdx.x < count) delete pairs[threadIdx.x];
 }
