@@ -104,7 +104,9 @@ test("operations in words", () => {
   const said = ops.map((each) => sentence(each, ["a", "b"], 4));
   expect(said[1]).toBe("a: inserted 8 tokens: node 1 has the 8 new tokens.");
   expect(sentence(op("start", { set: [node(0, -1, 0)] }), [], 4)).toContain("empty");
-  expect(sentence(op("start", { set: [node(0, -1, 0), node(1, 0, 4)] }), [], 4)).toContain("before is not kept");
+  expect(sentence(op("start", { set: [node(0, -1, 0), node(1, 0, 4)] }), [], 4)).toContain(
+    "before is not kept",
+  );
   expect(sentence(op("insert", { rid: 0, tokens: 3 }), ["a"], 4)).toBe(
     "a: 3 tokens to insert, none of them in a whole page of 4: nothing comes.",
   );
