@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -9,7 +10,6 @@ import torch
 from sglab.engine import arguments
 from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator
 from sglab.engine.cache.audit import NOTHING, Audit
-from sglab.engine.cache.kv_pool import KVCache
 from sglab.engine.errors import BadArgumentError
 
 
@@ -45,16 +45,9 @@ def get_num_new_pages(prefix_lens: list[int], seq_lens: list[int], page_size: in
 class PagedTokenToKVPoolAllocator(BaseTokenToKVPoolAllocator):
     """Whole pages: what a request gets is always page-aligned."""
 
-    def __init__(
-        self,
-        size: int,
-        page_size: int,
-        device: str | torch.device = "cpu",
-        kvcache: KVCache | None = None,
-        need_sort: bool = False,
-    ) -> None:
-        super().__init__(size, page_size, device, kvcache, need_sort)
-        self._decodes = Audit(self.device, self._refuse_decode) if self.device.type == "cuda" else None
+    @cached_property
+    def _decodes(self) -> Audit | None:
+        return Audit(self.device, self._refuse_decode) if self.device.type == "cuda" else None
 
     def check(self) -> None:
         """As of any allocator; also what an earlier `alloc_decode` should not have been given."""
