@@ -2,6 +2,7 @@
 
 const me = crypto.randomUUID();
 const text = new TextDecoder();
+let telling = Promise.resolve(); // one after the other: requests that run side by side may overtake each other
 
 class Model {
   #state = {};
@@ -38,13 +39,9 @@ class Model {
   emit(name, ...values) {
     for (const listener of this.#listeners.get(name) ?? []) listener(...values);
   }
-  async #tell(data) {
-    try {
-      const body = JSON.stringify({ page: me, widget: this.number, data });
-      deliver(await bytes("tell", { method: "POST", body }), 0);
-    } catch {
-      lost();
-    }
+  #tell(data) {
+    const body = JSON.stringify({ page: me, widget: this.number, data });
+    telling = telling.then(() => bytes("tell", { method: "POST", body })).catch(lost);
   }
   receive(data, buffers) {
     if (data.method === "custom") return this.emit("msg:custom", data.content, buffers);

@@ -47,10 +47,11 @@ class LivePage:
         self._widgets = list(widgets)
         self._lock = threading.RLock()
         self._news = threading.Condition(self._lock)
-        self._log: deque[tuple[int, str, Message]] = deque(maxlen=KEPT)  # (number, page that caused it, message)
+        # One stream, so that every page hears things in the order in which they happened: (number, the page that it is
+        # for or None, message).
+        self._log: deque[tuple[int, str | None, Message]] = deque(maxlen=KEPT)
         self._count = 0
-        self._answers: list[Message] | None = None
-        self._asking = ""
+        self._asking: str | None = None
         self.closed = False
         self._title = title
         self._comms = [PageComm(widget, number, self._sent) for number, widget in enumerate(widgets)]
@@ -103,29 +104,26 @@ class LivePage:
                 return BYTES, self._count.to_bytes(4, "little") + self._comms[int(number)].state()
         return None
 
-    def tell(self, page: str, number: int, data: dict[str, Any]) -> bytes:
-        """Hands a page's message to a widget; returns what the widget says in answer."""
+    def tell(self, page: str, number: int, data: dict[str, Any]) -> None:
+        """Hands a page's message to a widget; what the widget says in answer is news."""
         with self._lock:
-            self._answers, self._asking = [], page
+            self._asking = page
             try:
                 self._comms[number].receive(data)
-                return _joined(self._answers)
             finally:
-                self._answers, self._asking = None, ""
+                self._asking = None
 
     def news(self, page: str, known: int) -> bytes:
-        """What other pages and Python have changed since the `known` first messages, as soon as there is something."""
+        """What was said to this page or to all since the `known` first messages, as soon as there is something."""
         with self._news:
             self._news.wait_for(lambda: self.closed or self._count > known, POLL_S)
-            fresh = [message for number, cause, message in self._log if number >= known and cause != page]
+            fresh = [message for number, only, message in self._log if number >= known and only in (None, page)]
             return self._count.to_bytes(4, "little") + _joined(fresh)
 
     def _sent(self, method: str, message: Message) -> None:
         with self._news:
-            if self._answers is not None:
-                self._answers.append(message)
-            if method == "update":
-                self._log.append((self._count, self._asking, message))
+            if method in ("update", "custom"):  # an answer is for who asked, state and Python's own messages for all
+                self._log.append((self._count, None if method == "update" else self._asking, message))
                 self._count += 1
                 self._news.notify_all()
 
@@ -165,11 +163,11 @@ def _server(page: LivePage, port: int) -> ThreadingHTTPServer:
                 return
             try:
                 asked = json.loads(self.rfile.read(int(size)))
-                answer = page.tell(str(asked["page"]), int(asked["widget"]), asked["data"])
+                page.tell(str(asked["page"]), int(asked["widget"]), asked["data"])
             except (ValueError, KeyError, TypeError, IndexError):
                 self.send_error(400)
                 return
-            self._give(BYTES, answer)
+            self._give(BYTES, b"")
 
         def _name(self) -> str | None:
             """What is asked for below the address; of a stranger's request None, and it is refused."""
