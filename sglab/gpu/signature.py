@@ -17,7 +17,8 @@ Kind = Literal["integer", "float", "bits"]
 _SIZES = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
 _PARAM = re.compile(
     r"\.param\s+(?:\.align\s+(?P<align>\d{1,10})\s+)?\.(?P<type>\w+)\s+"
-    r"(?:\.ptr\s*(?:\.\w+\s+)?(?:\.align\s+\d{1,10}\s+)?)?(?P<name>[\w$%]+)\s*(?:\[\s*(?P<count>\d{1,10})\s*\])?"
+    r"(?:\.ptr\s*(?:\.(?:global|shared|const|local)\s+)?(?:\.align\s+\d{1,10}\s+)?)?"
+    r"(?P<name>[\w$%]+)\s*(?:\[\s*(?P<count>\d{1,10})\s*\])?"
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LANDMARK = re.compile(r"\.(entry|version|target)\b")

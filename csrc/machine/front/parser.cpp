@@ -229,7 +229,9 @@ void Parser::parameters(std::vector<std::uint32_t>& into) {
     Symbol symbol;
     symbol.space = Space::kParam;
     symbol.function = function_;
+    bool typed = false;
     bool pointer = false;
+    bool placed = false;  // the state space that a pointer points into was given
     while (scan_.peek() == '.') {
       const std::string_view word = scan_.dotted();
       if (word == "align") {
@@ -238,13 +240,20 @@ void Parser::parameters(std::vector<std::uint32_t>& into) {
         else
           symbol.align = alignment();
       } else if (word == "ptr") {
+        if (pointer || !typed) scan_.fail(".ptr follows a parameter's type, once");
         pointer = true;
       } else if (const Type type = type_from_name(word); type != Type::kNone) {
+        if (typed) scan_.fail("a parameter has one type; got ." + std::string(word) + ", too");
         symbol.type = type;
-      } else if (!pointer || (word != "global" && word != "shared" && word != "const" && word != "local")) {
+        typed = true;
+      } else if (pointer && !placed &&
+                 (word == "global" || word == "shared" || word == "const" || word == "local")) {
+        placed = true;
+      } else {
         scan_.fail("unknown parameter attribute ." + std::string(word));
       }
     }
+    if (!typed) scan_.fail("a parameter has a type, such as .u64");
     symbol.line = scan_.line();
     symbol.name = scan_.word();
     symbol.bytes = type_bytes(symbol.type);
