@@ -7,20 +7,14 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <map>
-#include <mutex>
-
 #include "bindings/effects.hpp"
 #include "bindings/errors.hpp"
 #include "bindings/events.hpp"
+#include "bindings/modules.hpp"
 #include "bindings/sanitize.hpp"
 #include "bindings/session.hpp"
-#include "bindings/statements.hpp"
 #include "isa/table.hpp"
 #include "machine/engine/device_heap.hpp"
-#include "machine/front/error.hpp"
-#include "machine/program/register_names.hpp"
-#include "machine/program/shared_layout.hpp"
 #include "machine/scheduler/run_launch.hpp"
 #include "observe/sanitize/explain.hpp"
 #include "observe/sanitize/sanitizer.hpp"
@@ -30,73 +24,6 @@ using namespace nb::literals;
 
 namespace sglab::emu {
 namespace {
-
-// A kernel is decoded on first use.
-struct PyKernel {
-  std::shared_ptr<const Image> image;
-  std::shared_ptr<const Program> program;
-
-  const Function& source() const { return image->module().functions[program->source]; }
-};
-
-class PyModule {
- public:
-  PyModule(const nb::str& ptx, const nb::str& name) {
-    // A lone surrogate becomes '?', which no instruction has.
-    std::string text = encoded(ptx, "replace"), called = encoded(name, "backslashreplace");
-    const nb::gil_scoped_release release;
-    read(called, [&] {
-      image_ = std::make_shared<Image>(parse_module(std::move(text), called, bindings::check_signals));
-    });
-  }
-
-  const Module& module() const { return image_->module(); }
-
-  std::vector<std::string> entries() const {
-    std::vector<std::string> names;
-    for (const Function& function : module().functions) {
-      if (function.entry && function.defined) names.emplace_back(function.name);
-    }
-    return names;
-  }
-
-  // The lock is taken without the GIL: whoever holds it asks for signals now and then.
-  PyKernel kernel(const std::string& name) {
-    const nb::gil_scoped_release release;
-    for (std::uint32_t i = 0; i < module().functions.size(); ++i) {
-      const Function& function = module().functions[i];
-      if (!function.entry || !function.defined || function.name != name) continue;
-      const std::lock_guard lock(mutex_);
-      std::shared_ptr<const Program>& program = programs_[i];
-      if (program == nullptr)
-        read(module().name, [&] { program = decode_kernel(image_, i, bindings::check_signals); });
-      return {image_, program};
-    }
-    throw nb::key_error(("no kernel named " + name).c_str());
-  }
-
- private:
-  static std::string encoded(const nb::str& text, const char* errors) {
-    const auto bytes = nb::steal<nb::bytes>(PyUnicode_AsEncodedString(text.ptr(), "utf-8", errors));
-    if (!bytes.is_valid()) throw nb::python_error();
-    return {bytes.c_str(), bytes.size()};
-  }
-  template <class F>
-  static void read(const std::string& name, F f) {
-    try {
-      f();
-    } catch (const PtxError& error) {
-      throw bindings::NamedPtxError{error, name};
-    } catch (const std::bad_alloc&) {
-      throw bindings::NamedPtxError{PtxError(1, 1, "the system has no memory for what this text declares"),
-                                    name};
-    }
-  }
-
-  std::shared_ptr<const Image> image_;
-  std::mutex mutex_;
-  std::map<std::uint32_t, std::shared_ptr<const Program>> programs_;
-};
 
 struct PyMachine {
   std::string arch;
@@ -147,9 +74,9 @@ struct PyMachine {
     return config;
   }
 
-  LaunchReport launch(const PyKernel& kernel, Extent grid, Extent block, Extent cluster, std::uint32_t smem,
-                      const nb::bytes& params, const Allocations& allocations, std::uint64_t max_instructions,
-                      std::shared_ptr<Sanitizer> sanitizer) const {
+  LaunchReport launch(const bindings::PyKernel& kernel, Extent grid, Extent block, Extent cluster,
+                      std::uint32_t smem, const nb::bytes& params, const Allocations& allocations,
+                      std::uint64_t max_instructions, std::shared_ptr<Sanitizer> sanitizer) const {
     LaunchConfig config =
         configure(grid, block, cluster, smem, params, allocations, max_instructions, std::move(sanitizer));
     const std::shared_ptr<const Program> program = kernel.program;
@@ -157,9 +84,9 @@ struct PyMachine {
     return run_launch(*program, std::move(config), bindings::check_signals);
   }
 
-  nb::tuple record(const PyKernel& kernel, Extent grid, Extent block, Extent cluster, std::uint32_t smem,
-                   const nb::bytes& params, const Allocations& allocations, std::uint64_t max_instructions,
-                   std::shared_ptr<Sanitizer> sanitizer, bool details) const {
+  nb::tuple record(const bindings::PyKernel& kernel, Extent grid, Extent block, Extent cluster,
+                   std::uint32_t smem, const nb::bytes& params, const Allocations& allocations,
+                   std::uint64_t max_instructions, std::shared_ptr<Sanitizer> sanitizer, bool details) const {
     LaunchConfig config =
         configure(grid, block, cluster, smem, params, allocations, max_instructions, std::move(sanitizer));
     EventLog log;
@@ -171,9 +98,9 @@ struct PyMachine {
     return nb::make_tuple(nb::cast(std::move(report)), bindings::event_columns(*kernel.program, log));
   }
 
-  nb::tuple nans(const PyKernel& kernel, Extent grid, Extent block, Extent cluster, std::uint32_t smem,
-                 const nb::bytes& params, const Allocations& allocations, std::uint64_t max_instructions,
-                 std::shared_ptr<Sanitizer>, const nb::dict& kinds,
+  nb::tuple nans(const bindings::PyKernel& kernel, Extent grid, Extent block, Extent cluster,
+                 std::uint32_t smem, const nb::bytes& params, const Allocations& allocations,
+                 std::uint64_t max_instructions, std::shared_ptr<Sanitizer>, const nb::dict& kinds,
                  const std::vector<std::tuple<std::uint64_t, std::uint64_t, std::string>>& tensors,
                  const std::string& copied, bool infinite, std::size_t most) const {
     const Program& program = *kernel.program;
@@ -202,56 +129,13 @@ struct PyMachine {
     return nb::make_tuple(nb::cast(std::move(report)), bindings::nan_columns(program, recorder->log()));
   }
 
-  nb::object session(const PyKernel& kernel, Extent grid, Extent block, Extent cluster, std::uint32_t smem,
-                     const nb::bytes& params, const Allocations& allocations, std::uint64_t max_instructions,
-                     std::shared_ptr<Sanitizer> sanitizer) const {
+  nb::object session(const bindings::PyKernel& kernel, Extent grid, Extent block, Extent cluster,
+                     std::uint32_t smem, const nb::bytes& params, const Allocations& allocations,
+                     std::uint64_t max_instructions, std::shared_ptr<Sanitizer> sanitizer) const {
     return bindings::make_session(kernel.program, configure(grid, block, cluster, smem, params, allocations,
                                                             max_instructions, std::move(sanitizer)));
   }
 };
-
-std::vector<std::tuple<std::string, std::uint32_t, std::uint32_t, std::string>> parameters(
-    const PyKernel& kernel) {
-  std::vector<std::tuple<std::string, std::uint32_t, std::uint32_t, std::string>> result;
-  for (const std::uint32_t index : kernel.source().parameters) {
-    const Symbol& symbol = kernel.image->module().symbols[index];
-    result.emplace_back(std::string(symbol.name), static_cast<std::uint32_t>(symbol.bytes), symbol.align,
-                        std::string(type_name(symbol.type)));
-  }
-  return result;
-}
-
-nb::object extent_or_none(const Extent& extent) {
-  if (extent[0] == 0) return nb::none();
-  return nb::make_tuple(extent[0], extent[1], extent[2]);
-}
-
-std::vector<std::string> source_files(const PyKernel& kernel) {
-  std::map<std::uint32_t, std::string> sorted(kernel.image->module().files.begin(),
-                                              kernel.image->module().files.end());
-  std::vector<std::string> names;
-  for (const auto& [index, name] : sorted) names.push_back(name);
-  return names;
-}
-
-std::size_t instruction_count(const PyKernel& kernel) {
-  std::size_t count = 0;
-  for (const Place& place : kernel.program->places) count += place.line != 0;
-  return count;
-}
-
-nb::list shared_rows(const PyKernel& kernel) {
-  nb::list all;
-  for (const SharedVariable& v : shared_variables(*kernel.program))
-    all.append(nb::make_tuple(std::string(v.name), v.offset, v.bytes));
-  return all;
-}
-
-std::vector<std::tuple<std::uint64_t, std::uint64_t, std::string>> variable_rows(const PyKernel& kernel) {
-  std::vector<std::tuple<std::uint64_t, std::uint64_t, std::string>> rows;
-  for (const Allocation& a : kernel.image->allocations()) rows.emplace_back(a.begin, a.end - a.begin, a.name);
-  return rows;
-}
 
 nb::dict by_class(const LaunchReport& report) {
   nb::dict counts;
@@ -268,69 +152,7 @@ void sglab::bindings::register_emulator(nb::module_& module) {
   using namespace sglab::emu;
   register_errors(module);
 
-  nb::class_<PyModule>(module, "Module", "A parsed PTX module with memory for its variables.")
-      .def(nb::init<const nb::str&, const nb::str&>(), "ptx"_a, "name"_a = "<ptx>")
-      .def_prop_ro("name", [](const PyModule& m) { return m.module().name; })
-      .def_prop_ro("target", [](const PyModule& m) { return m.module().target; })
-      .def_prop_ro(
-          "ptx_version",
-          [](const PyModule& m) { return nb::make_tuple(m.module().version[0], m.module().version[1]); })
-      .def_prop_ro("entries", &PyModule::entries)
-      .def("kernel", &PyModule::kernel, "name"_a);
-
-  nb::class_<PyKernel>(module, "Kernel", "One kernel of a module, decoded.")
-      .def_prop_ro("name", [](const PyKernel& k) { return k.program->name; })
-      .def_prop_ro("params", parameters, "(name, bytes, alignment, type) of each parameter.")
-      .def_prop_ro("static_smem", [](const PyKernel& k) { return k.program->shared_bytes; })
-      .def_prop_ro("variables", variable_rows,
-                   "(address, bytes, name) of the module's variables in global and constant memory.")
-      .def_prop_ro("shared_variables", shared_rows,
-                   "(name, offset, bytes) of variables in shared memory; the dynamic array has 0 bytes.")
-      .def_prop_ro(
-          "dynamic_smem", [](const PyKernel& k) { return k.program->dynamic_shared; },
-          "Where dynamic shared memory starts.")
-      .def_prop_ro("reqntid", [](const PyKernel& k) { return extent_or_none(k.source().reqntid); })
-      .def_prop_ro("maxntid", [](const PyKernel& k) { return extent_or_none(k.source().maxntid); })
-      .def_prop_ro("reqnctapercluster",
-                   [](const PyKernel& k) { return extent_or_none(k.source().reqnctapercluster); })
-      .def_prop_ro("source_files", source_files)
-      .def_prop_ro("instruction_count", instruction_count)
-      .def(
-          "code", [](const PyKernel& k) { return bindings::code_rows(*k.program); },
-          "(PTX line, mnemonic, class, [(file, line, column, inlined function)]) of every decoded "
-          "instruction.")
-      .def(
-          "effects", [](const PyKernel& k) { return k.program->effects; },
-          "What every decoded instruction does.")
-      .def(
-          "multiplications", [](const PyKernel& k) { return bindings::multiplications(*k.program); },
-          "{pc: (kind, m, n, k, type of A, of B, of D, A is in registers)} of wgmma and mma.sync.")
-      .def(
-          "converts_halves", [](const PyKernel& k) { return converts_halves(*k.program); },
-          "By instruction: a conversion of a 32-bit integer that was cut to 16 bits.")
-      .def(
-          "statements", [](const PyKernel& k) { return bindings::statements(*k.program); },
-          "(mnemonic, [registers of each operand]) of every statement; without guards, addresses, "
-          "predicates.")
-      .def(
-          "early_uses",
-          [](const PyKernel& k) {
-            std::vector<std::pair<std::uint32_t, std::uint32_t>> found;
-            for (const EarlyUse& one : k.program->early_uses) found.emplace_back(one.filler, one.reader);
-            return found;
-          },
-          "(filler, reader): an instruction that fills registers later, and one that reads them before any "
-          "wait.")
-      .def(
-          "writers_of",
-          [](const PyKernel& k, const std::string& name) { return writers_of(*k.program, name); },
-          "register"_a, "pcs of the instructions that write a register.")
-      .def_prop_ro(
-          "register_bytes", [](const PyKernel& k) { return k.program->register_bytes; }, "Per warp.")
-      .def_prop_ro(
-          "unsupported", [](const PyKernel& k) { return k.program->unsupported; },
-          "What keeps the kernel from being launched, one line per cause.");
-
+  register_modules(module);
   nb::class_<LaunchReport>(module, "LaunchReport", nb::dynamic_attr())
       .def_ro("warp_instructions", &LaunchReport::warp_instructions)
       .def_prop_ro("by_class", by_class)

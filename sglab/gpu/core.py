@@ -1,4 +1,4 @@
-"""The compiled core under one name, as in `core.Machine(...)`: loaded at first use, because a GPU needs none of it."""
+"""The compiled core under one name, `core.Machine(...)`: loaded at first use; importing sglab does not wait for it."""
 
 from __future__ import annotations
 

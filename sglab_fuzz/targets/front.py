@@ -28,12 +28,14 @@ class Front:
         module = self._core(text)
         try:
             header = Module(text)
-            entries = {name: [parameter.size for parameter in header[name].params] for name in header}
-        except (gpu.GpuError, _core.PtxError):
+        except gpu.GpuError as error:
+            if module is not None:
+                raise Finding(f"the core reads what the launch interface refuses: {error}") from None
             return 1
+        for name in header:  # what a launch asks of it
+            _ = header[name].signature.params_size
         if module is not None:
-            for name in module.entries[:4]:
-                self._decode(module, name, entries)
+            self._compare(module, header)
         return 1
 
     def _core(self, text: str) -> _core.Module | None:
@@ -44,16 +46,27 @@ class Front:
         except _core.PtxError:
             return None
 
-    def _decode(self, module: _core.Module, name: str, entries: dict[str, list[int]]) -> None:
-        if name not in entries:
-            raise Finding(f"entry only the core knows: {name[:80]!r} is not among {sorted(entries)[:4]}")
-        try:
-            kernel = module.kernel(name)
-        except _core.PtxError:
-            return
-        sizes = [size for _, size, _, _ in kernel.params]
-        if sizes != entries[name]:
-            raise Finding(f"parameters differ: {sizes} in the core, {entries[name]} in the header")
+    def _compare(self, module: _core.Module, header: Module) -> None:
+        """Both read the same text: of what a launch needs they must hold the same."""
+        if list(header) != module.entries:
+            raise Finding(
+                f"entries differ: {module.entries[:4]} in the core, {list(header)[:4]} in the launch interface"
+            )
+        version = ".".join(map(str, module.ptx_version))
+        if (version, module.target) != (header.ptx_version, header.target):
+            raise Finding(f"version or target differ: {version} and {module.target} in the core")
+        for name in module.entries[:4]:
+            try:
+                kernel = module.kernel(name)
+            except _core.PtxError:
+                continue
+            signature = header[name].signature
+            read = [(one.name, one.size, one.align, one.type, one.offset) for one in signature.parameters]
+            if kernel.params != read:
+                raise Finding(f"parameters differ: {kernel.params} in the core, {read} in the launch interface")
+            extents = (kernel.reqntid, kernel.maxntid, kernel.reqnctapercluster)
+            if extents != (signature.reqntid, signature.maxntid, signature.reqnctapercluster):
+                raise Finding(f"directives differ: {extents} in the core, {signature} in the launch interface")
 
 
 def target(device: str) -> Front:

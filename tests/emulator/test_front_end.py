@@ -33,7 +33,7 @@ def test_module_says_what_it_holds() -> None:
     module = _core.Module(KERNEL, "k.ptx")
     assert (module.target, module.ptx_version, module.entries) == ("sm_100a", (8, 8), ["k"])
     kernel = module.kernel("k")
-    assert kernel.params == [("k_param_0", 8, 8, "u64")]
+    assert kernel.params == [("k_param_0", 8, 8, "u64", 0)]
     assert (kernel.reqntid, kernel.maxntid, kernel.unsupported) == ((32, 1, 1), None, [])
 
 

@@ -152,12 +152,15 @@ def test_an_array_takes_no_memory_before_it_is_touched() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (".extern .shared .align 2147483648 .b8 dyn[];" + entry(""), ".align must be at most 4096"),
+        (
+            ".extern .shared .align 2147483648 .b8 dyn[];" + entry(""),
+            ".align must be a power of two up to 4096",
+        ),
         (".global .align 0 .b8 x;" + entry(""), ".align must be a power of two"),
         (entry("", ".param .align 3 .b8 x[8]"), ".align must be a power of two"),
         (entry("", ".param .align 0 .b8 x[8]"), ".align must be a power of two"),
-        (entry("", ".param .b8 x[4294967296]"), "take more than 32764 bytes"),
-        (entry("", ".param .b8 x[32000], .param .b8 y[1000]"), "take more than 32764 bytes"),
+        (entry("", ".param .b8 x[4294967296]"), "a kernel gets at most 32764"),
+        (entry("", ".param .b8 x[32000], .param .b8 y[1000]"), "a kernel gets at most 32764"),
         (entry(".local .b8 x[600000]; mov.u64 %rd1, x;"), "524288 bytes of local memory"),
         (
             entry(".local .b8 x[300000]; .local .b8 y[300000]; mov.u64 %rd1, x; mov.u64 %rd1, y;"),
@@ -170,7 +173,7 @@ def test_an_array_takes_no_memory_before_it_is_touched() -> None:
             "than the text can name",
         ),
         (".global .b8 x[0f40000000];" + entry(""), "a constant must be an integer"),
-        (".visible .entry k() .reqntid 4294967297 { ret; }", "an extent must be at most 4294967295"),
+        (".visible .entry k() .reqntid 4294967297 { ret; }", "a size must be at most 4294967295"),
         (entry("") + "\0" + entry(""), "byte 0x00"),
     ],
 )

@@ -42,10 +42,7 @@ void Parser::body_directive() {
     if (scan_.dotted() != "shared") scan_.fail("only .extern .shared is supported inside a function");
     return variable(Space::kShared, {true, false});
   }
-  if (name == "pragma") {
-    scan_.string();
-    return scan_.expect(';');
-  }
+  if (name == "pragma") return pragma();
   scan_.fail("unknown directive ." + std::string(name));
 }
 
@@ -106,7 +103,7 @@ void Parser::prototype(std::uint32_t label) {
   if (scan_.peek() == '(') parameters(current().returns);
   if (scan_.word() != "_") scan_.fail("expected '_' in .callprototype");
   if (scan_.peek() == '(') parameters(current().parameters);
-  function_directives();
+  function_directives(current());
   scan_.expect(';');
   open_.pop_back();
   const std::uint32_t made = function_;

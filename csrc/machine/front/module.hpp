@@ -67,7 +67,8 @@ struct Symbol {
   Space space = Space::kGlobal;
   Type type = Type::kB8;
   std::uint32_t align = 1;
-  std::uint64_t bytes = 0;  // 0: an unsized extern array
+  std::uint64_t bytes = 0;   // 0: an unsized extern array
+  std::uint32_t offset = 0;  // of an entry's parameter, among all of them
   bool external = false;
   std::uint32_t function = kNoIndex;  // owner of a variable declared inside a function
   std::vector<std::uint8_t> initial;
@@ -123,6 +124,7 @@ struct Function {
   Extent maxntid{0, 0, 0};
   Extent reqntid{0, 0, 0};
   Extent reqnctapercluster{0, 0, 0};
+  std::uint32_t parameter_bytes = 0;  // of an entry
   std::uint32_t minnctapersm = 0;
   std::uint32_t maxnreg = 0;
 };
@@ -144,5 +146,10 @@ std::string register_name(const Function& function, std::uint32_t index);
 
 // Throws PtxError; Interrupted if `interrupted`, asked every 30 ms, says so.
 Module parse_module(std::string text, std::string name, const std::function<bool()>& interrupted = {});
+
+// Only version, target and entries, whose bodies stay empty: what a launch on any device needs. It reads them
+// as parse_module does, and passes over what that would refuse elsewhere in the text. Views point into
+// `text`.
+Module parse_header(std::string_view text, std::string name, const std::function<bool()>& interrupted = {});
 
 }  // namespace sglab::emu

@@ -12,13 +12,17 @@
 namespace sglab::emu {
 
 // One pass over the text: declarations become symbols, statements keep their opcode's spelling. Names that
-// may be declared later (labels) are resolved when their function ends.
+// may be declared later (labels) are resolved when their function ends. With `header_only` it reads entries
+// up to their bodies by the same rules, and passes over bodies, functions and variables.
 class Parser {
  public:
-  Parser(Module& module, Poll poll) : module_(module), scan_(module.text), poll_(poll) {}
+  Parser(Module& module, std::string_view text, Poll poll, bool header_only)
+      : module_(module), scan_(text), poll_(poll), header_only_(header_only) {}
   void parse();
 
  private:
+  static constexpr std::uint32_t kLargestAlignment = 4096;  // a page: what the image itself is aligned to
+
   struct Family {  // .reg .b32 %r<64>;
     std::uint32_t first;
     std::uint32_t count;
@@ -47,19 +51,28 @@ class Parser {
   void file();
   void section();
   void location();
-  void function(bool entry, Linkage linkage);
-  void function_directives();
-  void parameters(std::vector<std::uint32_t>& into);
-  Extent extent();
+  void pragma();
   std::uint32_t small(const char* what);
+
+  // functions.cpp: entries and functions without their bodies, and what a header leaves out
+  void function(bool entry, Linkage linkage);
+  void function_directives(Function& of);
+  Extent extent(std::string_view directive);
+  void parameters(std::vector<std::uint32_t>& into);
+  Symbol parameter();
+  void place_parameters();
   void finish_function();
   void close_function();
+  void pass_declaration(bool has_body);
+  bool pass_unknown();
+  void pass_to_directive();
+  void pass_token();
 
   // variables.cpp: declarations
   void registers();
   void variable(Space space, Linkage linkage);
   void declare(Symbol symbol);
-  std::uint32_t alignment();
+  std::uint32_t alignment(std::uint32_t most);
   std::uint64_t array_bytes(std::uint64_t element, bool& unsized);
   void initialiser(Symbol& symbol, std::uint64_t limit);
   void initial_list(Symbol& symbol, unsigned element, std::uint64_t& at, std::uint64_t limit);
@@ -93,6 +106,7 @@ class Parser {
   Module& module_;
   Scanner scan_;
   Poll poll_;
+  const bool header_only_;
   std::uint32_t function_ = kNoIndex;
   std::uint32_t location_ = kNoIndex;
   int depth_ = 0;

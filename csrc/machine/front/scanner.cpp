@@ -1,5 +1,6 @@
 #include "machine/front/scanner.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
@@ -7,7 +8,7 @@
 namespace sglab::emu {
 namespace {
 
-enum CharClass : std::uint8_t { kWordStart = 1, kWord = 2, kDigit = 4, kBlank = 8, kHex = 16 };
+enum CharClass : std::uint8_t { kWordStart = 1, kWord = 2, kDigit = 4, kBlank = 8, kHex = 16, kMark = 32 };
 
 constexpr std::array<std::uint8_t, 256> kClasses = [] {
   std::array<std::uint8_t, 256> table{};
@@ -16,6 +17,7 @@ constexpr std::array<std::uint8_t, 256> kClasses = [] {
   for (int c = '0'; c <= '9'; ++c) table[c] = kWord | kDigit | kHex;
   for (int c = 'a'; c <= 'f'; ++c) table[c] |= kHex, table[c - 32] |= kHex;
   for (const char c : {' ', '\t', '\r', '\n', '\f', '\v'}) table[static_cast<unsigned char>(c)] = kBlank;
+  for (const char c : {'{', '}', '"', '/', '\0'}) table[static_cast<unsigned char>(c)] |= kMark;
   return table;
 }();
 
@@ -179,26 +181,38 @@ void Scanner::skip_line() {
   while (at_ < text_.size() && text_[at_] != '\n') ++at_;
 }
 
+// Most of a text lies in braces: it looks at no more than it must, and counts lines at the end.
 void Scanner::skip_braces() {
   expect('{');
-  for (int depth = 1; depth > 0;) {
-    switch (peek()) {
-      case '\0':
-        fail("this '{' is never closed");
-      case '{':
-        ++depth;
-        break;
-      case '}':
-        --depth;
-        break;
-      case '"':
-        string();
-        continue;
-      default:
-        break;
+  std::size_t counted = at_;
+  const auto count_lines = [&] {
+    const std::string_view passed = text_.substr(counted, at_ - counted);
+    line_ += static_cast<std::uint32_t>(std::count(passed.begin(), passed.end(), '\n'));
+    if (const std::size_t last = passed.rfind('\n'); last != std::string_view::npos)
+      line_start_ = counted + last + 1;
+    counted = at_;
+  };
+  for (std::size_t depth = 1; depth > 0;) {
+    while (at_ < text_.size() && !is(text_[at_], kMark)) ++at_;
+    const char mark = adjacent();
+    if (mark == '{' || mark == '}') {
+      depth += mark == '{' ? 1 : -1;
+      ++at_;
+      continue;
     }
-    ++at_;
+    if (mark == '/' && adjacent(1) != '/' && adjacent(1) != '*') {
+      ++at_;
+      continue;
+    }
+    count_lines();
+    if (mark == '"') {
+      string();
+    } else if (peek() == '\0') {
+      fail("this '{' is never closed");
+    }
+    counted = at_;
   }
+  count_lines();
 }
 
 }  // namespace sglab::emu

@@ -45,6 +45,7 @@ class Scanner {
   void skip_braces();  // over a balanced { … }
 
   std::size_t offset() const { return at_; }
+  std::size_t size() const { return text_.size(); }
   std::string_view since(std::size_t start) const { return text_.substr(start, at_ - start); }
   std::uint32_t line() const { return line_; }
   [[noreturn]] void fail(const std::string& message) const;

@@ -59,4 +59,8 @@ bool is_float(Type type) {
   return type >= Type::kF16;
 }
 
+bool is_packed(Type type) {
+  return type == Type::kF16x2 || type == Type::kBf16x2 || type == Type::kF32x2;
+}
+
 }  // namespace sglab::emu

@@ -39,6 +39,7 @@ std::string_view type_name(Type type);
 unsigned type_bytes(Type type);
 bool is_signed(Type type);
 bool is_float(Type type);
+bool is_packed(Type type);  // two values
 
 enum class Space : std::uint8_t { kReg, kGeneric, kGlobal, kShared, kLocal, kParam, kConst };
 

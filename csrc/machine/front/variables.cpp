@@ -8,7 +8,6 @@ namespace sglab::emu {
 namespace {
 
 constexpr std::uint64_t kLargestVariable = std::uint64_t{1} << 32;
-constexpr std::uint64_t kLargestAlignment = 4096;  // a page: what the image itself is aligned to
 constexpr std::size_t kMostRegisters = 1u << 20;   // of a function, and of a module that hardly mentions them
 
 int precedence_of(char c) {
@@ -63,8 +62,7 @@ void Parser::registers() {
     registers_ += count;
     if (owner.registers.size() + count > kMostRegisters)
       scan_.fail("more than a million registers in a function");
-    if (registers_ > kMostRegisters + module_.text.size())
-      scan_.fail("more registers than the text can name");
+    if (registers_ > kMostRegisters + scan_.size()) scan_.fail("more registers than the text can name");
     owner.registers.insert(owner.registers.end(), count, type);
   } while (scan_.accept(','));
   scan_.expect(';');
@@ -82,7 +80,7 @@ void Parser::variable(Space space, Linkage linkage) {
   while (scan_.peek() == '.') {
     const std::string_view word = scan_.dotted();
     if (word == "align") {
-      align = alignment();
+      align = alignment(kLargestAlignment);
     } else if (word == "v2" || word == "v4") {
       vector = word == "v2" ? 2 : 4;
     } else if (word == "attribute") {
@@ -139,9 +137,12 @@ void Parser::declare(Symbol symbol) {
   module_.symbols.push_back(std::move(symbol));
 }
 
-std::uint32_t Parser::alignment() {
-  const std::uint64_t wanted = scan_.integer(kLargestAlignment, ".align");
-  if (!std::has_single_bit(wanted)) scan_.fail(".align must be a power of two");
+std::uint32_t Parser::alignment(std::uint32_t most) {
+  const std::uint64_t wanted = scan_.integer(~std::uint64_t{0}, ".align");
+  if (!std::has_single_bit(wanted) || wanted > most) {
+    scan_.fail(".align must be a power of two up to " + std::to_string(most) + "; got " +
+               std::to_string(wanted));
+  }
   return static_cast<std::uint32_t>(wanted);
 }
 

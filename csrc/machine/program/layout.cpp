@@ -12,8 +12,6 @@
 namespace sglab::emu {
 namespace {
 
-constexpr std::uint64_t kMostParameters = 32764;  // bytes of a kernel's parameters, as CUDA 12.1 passes them
-
 // Which variables a function and those it may call name.
 std::vector<bool> used_symbols(const Module& module, std::uint32_t function) {
   std::vector<bool> used(module.symbols.size(), false);
@@ -183,21 +181,13 @@ void Decoder::place_shared() {
 }
 
 void Decoder::layout_parameters(std::uint32_t kernel) {
-  std::uint64_t at = 0;
-  for (const std::uint32_t symbol : module().functions[kernel].parameters) {
+  const Function& function = module().functions[kernel];
+  for (const std::uint32_t symbol : function.parameters) {
     const Symbol& parameter = module().symbols[symbol];
-    at = round_up(at, parameter.align);
-    if (at + parameter.bytes > kMostParameters) {
-      throw PtxError(parameter.line, 1,
-                     "the parameters of " + program_.name + " take more than " +
-                         std::to_string(kMostParameters) + " bytes");
-    }
-    offsets_[symbol] = at;
-    program_.parameters.push_back(
-        {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(parameter.bytes)});
-    at += parameter.bytes;
+    offsets_[symbol] = parameter.offset;
+    program_.parameters.push_back({parameter.offset, static_cast<std::uint32_t>(parameter.bytes)});
   }
-  program_.parameter_bytes = static_cast<std::uint32_t>(at);
+  program_.parameter_bytes = function.parameter_bytes;
 }
 
 // Functions that variables point to can be called indirectly.

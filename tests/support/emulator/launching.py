@@ -15,7 +15,7 @@ def parameters(kernel: Any, arguments: list[Any]) -> tuple[bytes, list[tuple[int
     """The parameter buffer and the memory that a kernel may touch. Scalars come as (struct code, value)."""
     buffer = bytearray()
     allocations = []
-    for (name, size, align, _), argument in zip(kernel.params, arguments, strict=True):
+    for (name, size, align, *_), argument in zip(kernel.params, arguments, strict=True):
         buffer.extend(b"\0" * (-len(buffer) % align))
         if isinstance(argument, np.ndarray):
             allocations.append((argument.ctypes.data, argument.nbytes, name))

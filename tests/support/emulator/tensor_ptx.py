@@ -64,7 +64,7 @@ def launch(
     kernel = _core.Module(text, "test").kernel("kernel")
     assert kernel.unsupported == [], kernel.unsupported
     parameters, allocations = bytearray(), []
-    for (name, _, alignment, _), value in zip(kernel.params, arguments, strict=True):
+    for (name, _, alignment, *_), value in zip(kernel.params, arguments, strict=True):
         parameters += bytes(-len(parameters) % alignment)
         if isinstance(value, int):
             parameters += struct.pack("<I", value)
