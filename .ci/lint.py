@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -17,9 +19,12 @@ CUTLASS = "nvidia-cutlass==4.2.0.0"
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> bool:
-    print("+", " ".join(str(part) for part in command)[:160], flush=True)
+    """Runs a command; prints it and what it said when it has ended, since others run at the same time."""
     env = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-    return subprocess.run([str(part) for part in command], cwd=cwd, env=env).returncode == 0
+    words = [str(part) for part in command]
+    done = subprocess.run(words, cwd=cwd, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    print("+ " + " ".join(words)[:160] + "\n" + done.stdout, end="", flush=True)
+    return done.returncode == 0
 
 
 def install_linters() -> None:
@@ -39,8 +44,12 @@ def cpp_files() -> list[Path]:
     return [path for path in sources if path.suffix in {".cpp", ".hpp", ".cu", ".cuh"}]
 
 
+def check_types() -> list[bool]:
+    return [run(BIN / "mypy")]
+
+
 def check_python() -> list[bool]:
-    return [run(BIN / "ruff", "check", "."), run(BIN / "ruff", "format", "--check", "."), run(BIN / "mypy")]
+    return [run(BIN / "ruff", "check", "."), run(BIN / "ruff", "format", "--check", ".")]
 
 
 def check_cpp() -> list[bool]:
@@ -62,7 +71,17 @@ def check_widgets() -> list[bool]:
     return [run("npm", *step.split(), cwd=widgets) for step in steps]
 
 
-if __name__ == "__main__":
+CHECKS: tuple[Callable[[], list[bool]], ...] = (check_types, check_widgets, check_ptx, check_python, check_cpp)
+"""Longest first; each works on files of its own, so that all may run at the same time."""
+
+
+def main() -> None:
     install_linters()
-    if not all([*check_python(), *check_cpp(), *check_ptx(), *check_widgets()]):
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, len(CHECKS))) as pool:
+        passed = [one for results in pool.map(lambda check: check(), CHECKS) for one in results]
+    if not all(passed):
         sys.exit("a linter or freshness check failed")
+
+
+if __name__ == "__main__":
+    main()

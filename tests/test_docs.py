@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
+
+import sglab
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -16,6 +19,11 @@ def test_the_list_of_public_names_is_up_to_date() -> None:
         [sys.executable, "docs/update_api.py", "--check"], cwd=ROOT, env={"PYTHONPATH": "."}, capture_output=True
     )
     assert ran.returncode == 0, ran.stderr.decode()
+
+
+def test_every_package_is_reached_by_its_name() -> None:
+    packages = {path.parent.name for path in (ROOT / "sglab").glob("*/__init__.py")}
+    assert packages == sglab._PACKAGES
 
 
 def test_the_page_of_backends_is_up_to_date() -> None:

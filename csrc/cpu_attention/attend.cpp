@@ -104,7 +104,7 @@ int heads_together(const Call& call) {
 // A request's units of the heads that `unit` names.
 void add_units(Plan& plan, Unit unit, int rows, int splits, std::int64_t per_split, bool merged) {
   const std::int64_t keys = unit.end_key;
-  // The last rows see most under a causal mask: they go first, and nobody waits for them in the end.
+  // The last rows see most under a causal mask: they go first, and no thread waits for them in the end.
   for (int first = (std::max(rows, 1) - 1) / kUnitRows * kUnitRows; first >= 0 && rows > 0;
        first -= kUnitRows) {
     unit.first_row = first;

@@ -34,7 +34,7 @@ struct Source {
 };
 
 // Attention of a ragged batch. Request i's queries are rows q_start[i] ... + q_count[i]; its keys are those
-// of `cached` and, behind them, of `fresh`. Query t of n stands at position p = keys - n + t and sees keys
+// of `cached` and, after them, of `fresh`. Query t of n stands at position p = keys - n + t and sees keys
 // p - left ... p + right of its own chunk; a mask, where there is one, hides more of them.
 struct Call {
   const std::uint8_t* q = nullptr;
@@ -63,8 +63,8 @@ struct Call {
   const float* out_scale = nullptr;              // [kv head] factors of the result; null: 1
   // Keys of a request's splits; null: long requests of few queries are split by a rule of their length.
   const std::int32_t* keys_per_split = nullptr;
-  // Where every split's normalised result and natural LSE go, by the query's row in q; null: nobody wants
-  // them. They come without the sinks and without out_scale.
+  // Where every split's normalised result and natural LSE go, by the query's row in q; null: not
+  // wanted. They come without the sinks and without out_scale.
   float* partial = nullptr;
   float* partial_lse = nullptr;
   std::int64_t partial_token = 0, partial_head = 0, partial_split = 0;

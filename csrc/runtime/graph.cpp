@@ -1,6 +1,7 @@
 #include "runtime/graph.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -9,9 +10,11 @@
 namespace sglab::runtime {
 namespace {
 
+using Graphs = std::unordered_map<const void*, std::shared_ptr<Graph>>;
+
 // Guarded by State::mutex.
 struct Handles {
-  std::unordered_map<const void*, std::shared_ptr<Graph>> graphs, executables;
+  Graphs graphs, executables;
   std::unordered_set<const void*> nodes;
 };
 
@@ -20,31 +23,23 @@ Handles& handles() {
   return *all;
 }
 
-template <typename T>
-constexpr NodeKind kKindOf = NodeKind::kEmpty;
-template <>
-constexpr NodeKind kKindOf<KernelWork> = NodeKind::kKernel;
-template <>
-constexpr NodeKind kKindOf<CopyWork> = NodeKind::kCopy;
-template <>
-constexpr NodeKind kKindOf<FillWork> = NodeKind::kFill;
-template <>
-constexpr NodeKind kKindOf<HostWork> = NodeKind::kHost;
-template <>
-constexpr NodeKind kKindOf<GraphWork> = NodeKind::kGraph;
-template <>
-constexpr NodeKind kKindOf<WaitWork> = NodeKind::kWait;
-template <>
-constexpr NodeKind kKindOf<RecordWork> = NodeKind::kRecord;
-template <>
-constexpr NodeKind kKindOf<AllocationWork> = NodeKind::kAllocation;
-template <>
-constexpr NodeKind kKindOf<FreeWork> = NodeKind::kFree;
+// In the order of Work's alternatives.
+constexpr NodeKind kKinds[] = {
+    NodeKind::kEmpty,  NodeKind::kKernel, NodeKind::kCopy,       NodeKind::kFill, NodeKind::kHost,
+    NodeKind::kRecord, NodeKind::kWait,   NodeKind::kAllocation, NodeKind::kFree, NodeKind::kGraph,
+};
+static_assert(std::size(kKinds) == std::variant_size_v<Work>);
+
+Graph* live(const Graphs& all, const void* handle) {
+  const std::lock_guard lock(State::get().mutex);
+  const auto found = all.find(handle);
+  return found == all.end() ? nullptr : found->second.get();
+}
 
 }  // namespace
 
 NodeKind kind_of(const Work& work) {
-  return std::visit([]<typename T>(const T&) { return kKindOf<T>; }, work);
+  return kKinds[work.index()];
 }
 
 Graph::Graph() = default;
@@ -126,15 +121,11 @@ Status Graph::perform() const {
 }
 
 Graph* live_graph(const void* handle) {
-  const std::lock_guard lock(State::get().mutex);
-  const auto found = handles().graphs.find(handle);
-  return found == handles().graphs.end() ? nullptr : found->second.get();
+  return live(handles().graphs, handle);
 }
 
 Graph* live_executable(const void* handle) {
-  const std::lock_guard lock(State::get().mutex);
-  const auto found = handles().executables.find(handle);
-  return found == handles().executables.end() ? nullptr : found->second.get();
+  return live(handles().executables, handle);
 }
 
 Node* live_node(const void* handle) {

@@ -18,7 +18,7 @@ from .roster import SHORTEST
 class RosterAuthenticator(Authenticator):  # type: ignore[misc]  # jupyterhub has no types
     """JupyterHub's own login page over the class's file of passwords.
 
-    The file is read at every login: a new line lets somebody in at once, a changed one is a new password. It holds
+    The file is read at every login: a new line lets its person in at once, a changed one is a new password. It holds
     passwords as they are, since the instructor hands them out; only the hub's user can read it.
     """
 

@@ -31,7 +31,7 @@ def configure(c: Any, settings: ClassSettings) -> None:
     c.JupyterHub.db_url = f"sqlite:///{folder.hub / 'hub.sqlite'}"
     c.JupyterHub.cookie_secret_file = str(folder.hub / "cookie_secret")
     c.JupyterHub.cleanup_servers = True
-    c.JupyterHub.concurrent_spawn_limit = 0  # a class comes all at once; nobody is turned away, starting takes longer
+    c.JupyterHub.concurrent_spawn_limit = 0  # a class comes all at once: none is turned away, starting takes longer
 
     c.JupyterHub.authenticator_class = RosterAuthenticator
     c.RosterAuthenticator.passwords = str(folder.passwords)
@@ -91,7 +91,7 @@ def _lti(settings: ClassSettings, port: int) -> list[dict[str, Any]]:
 
 
 def _idle_kernels(idle: int) -> list[str]:
-    """A kernel that nobody uses holds memory, even while its student works in another notebook."""
+    """An unused kernel holds memory, even while its student works in another notebook."""
     if not idle:
         return []
     return [f"--MappingKernelManager.cull_idle_timeout={idle}", "--MappingKernelManager.cull_interval=60"]

@@ -155,7 +155,7 @@ def device(
         patience: seconds to wait for the GPU; by default none with "auto", and as long as it takes with "cuda".
         arch: of the emulated device.
         queue: this machine's if not given.
-        say: is told which it became, and why.
+        say: called with a sentence: which it became, and why.
 
     Raises:
         ValueError: there is no such device.
@@ -186,7 +186,7 @@ def device(
             if wanted == "cuda":
                 raise
             say(f"no GPU ({str(error).splitlines()[0]}); the emulator ({arch}) runs this")
-            found = EmulatedDevice(arch)  # nobody waits for a GPU that is not there, so the place may be kept
+            found = EmulatedDevice(arch)  # no GPU is there to wait for, so the place may be kept
         else:
             say(f"{found.name} runs this, after {place.waited:.1f} s in the queue")
         yield found

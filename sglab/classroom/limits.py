@@ -20,7 +20,7 @@ from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
 PERIOD_US = 100_000
-"""How often a seat's share of processors is handed out anew."""
+"""How often a seat's share of processors is handed out again."""
 PARENT = "sglab-class"
 CLASS_SHARES = 32 * 1024
 """Weight of the class against other processes of the machine, which count 1024 each; a group counts

@@ -20,7 +20,7 @@ _WORDS = "bdfghjkmnprstvz", "aeiou"
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody of the class.
+    """A member of the class.
 
     Attributes:
         role: student or instructor; instructors see the dashboard and administer the hub.
@@ -93,7 +93,7 @@ def write_passwords(people: Iterable[Person], file: Path) -> dict[str, str]:
     """First passwords by name: the roster's, those that `file` has from before, and new ones for who has none.
 
     Args:
-        file: `name,password`, readable by its owner only; written anew.
+        file: `name,password`, readable by its owner only; replaced.
     """
     known = {one.name: one.password for one in read_roster(file)} if file.exists() else {}
     passwords = {one.name: one.password or known.get(one.name) or new_password() for one in people}

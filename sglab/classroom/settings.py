@@ -25,7 +25,7 @@ class ClassSettings:
         students, instructors: their names.
         first_uid: of the seats; 0: all run as the hub's user.
         limits: of a seat.
-        idle: seconds after which a seat that nobody uses is ended; 0: never.
+        idle: seconds after which an unused seat is ended; 0: never.
         bind: address that people open.
         proxy: command of configurable-http-proxy.
         emails: addresses by name, of those whose roster's line has one.

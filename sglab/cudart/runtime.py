@@ -171,6 +171,7 @@ class HostRuntime:
         self._visit = visit = Visit(device, tuple(spans), memory)
         self._compiled_here = compiled_here
         self.library.sglab_runtime_keep_freed(int(capturing()))
+        self.library.cudaGetLastError()  # an error of an earlier visit was raised there, and is none of this one
         try:
             yield visit
         finally:

@@ -175,7 +175,7 @@ class WatchParser:
         return Watch(text, "global", begin, shape, strides, dtype)
 
     def shared_dtype(self, name: str) -> str:
-        """As what a variable in shared memory is read where nobody says: PTX declares bytes."""
+        """The type in which a variable in shared memory is read unless one is given: PTX declares bytes."""
         _, nbytes = self.shared[name]
         return "u64" if nbytes == 8 else "f32" if nbytes % 4 == 0 else "u8"
 

@@ -79,7 +79,7 @@ class CpuCall:
         out: (tokens, heads, v_dim).
         lse: (tokens, heads) float32, natural, over keys alone; any strides; None if not wanted.
         q_start, q_count: (≥ batch,) and (batch,) int32.
-        cached: the keys that come first; fresh: those behind them.
+        cached: the keys that come first; fresh: those after them.
         left, right, chunk: a query at p (the last one at the last key) sees keys p − left … p + right of its own chunk.
         mask: flat bool or uint8, (queries, mask_offset + keys) of each request from mask_start[i] on; hides more keys.
         mask_start, mask_offset: (batch,) int64.

@@ -120,7 +120,7 @@ def tokens_of_the_other() -> Question:
         hint="Let t run from 0, with held == 0 left over from the request before. At which t is the table asked again?",
         ideas=(
             (40, "At t = 4 the number of the page changes, so the table is asked again. From there on all is right."),
-            (3, "The first request has 3 tokens, but its page has room for more: what is read there is nobody's."),
+            (3, "The first request has 3 tokens, but its page has room for more: what is read there is no request's."),
             (1, "The page is held for all of its tokens, not for one."),
         ),
     )
@@ -161,7 +161,7 @@ def fewest_keys_that_race() -> Question:
         because="{truth}, three tiles: the third is the first to be loaded where another has been.",
         hint="Two stages. Which tile is the first that is loaded over another one? With which key does it begin?",
         ideas=(
-            (65, "The second tile goes to the other stage, where nobody reads yet."),
+            (65, "The second tile goes to the other stage, which is not read yet."),
             (64, "One tile: nothing is loaded after it."),
             (128, "These are two whole tiles, one for each stage; nothing is overwritten yet. One more key?"),
             (192, "Three tiles, yes; but the third is there as soon as it has one key."),
@@ -267,7 +267,7 @@ FEEDBACK: dict[str, dict[str, str]] = {
     },
     "paged_sum": {"wrong": "Two numbers say which page it is: the request's and the page's place in it."},
     "split_lse": {
-        "uninitialised_read": "It arrives now, but has handed in nothing: warp 0 reads a part that nobody wrote.",
+        "uninitialised_read": "It arrives now, but has handed in nothing: warp 0 reads a part that was never written.",
         "deadlock": "Four arrivals are expected. A warp without scores has to arrive as well, or not to be expected.",
         "wrong": "Scores may lie near -200. Which m and d change nothing, whatever the others' are?",
     },

@@ -247,7 +247,7 @@ def found_without() -> Question:
             (set(CUTS), "One of them orders what is ordered already. Which promise does another line make, too?"),
             (
                 {name for name in CUTS if name.startswith("wait")},
-                "These three make somebody wait. A fence makes one proxy see what another has written.",
+                "These three make a thread wait. A fence makes one proxy see what another has written.",
             ),
         ),
     )

@@ -164,5 +164,5 @@ def outcome(name: str, seq_lens: Sequence[int], scheduler: str = "fair", device_
 
 
 def hung(error: KernelError) -> bool:
-    """Whether a launch failed because nobody could go on."""
+    """Whether a launch failed because no warp could go on."""
     return str(error).startswith("deadlock")

@@ -175,7 +175,7 @@ def break_even() -> Question:
 
 
 def rows_thrown_away(heads: int) -> Question:
-    """The share of computed rows that nobody asked for, with `heads` of 128."""
+    """The share of computed rows that no request asked for, with `heads` of 128."""
     return Question(
         truth=lambda: 1 - heads / MLADims().num_heads,
         because="{truth:.3f}: a model cut over eight GPUs pays for 128 heads on each of them.",

@@ -95,7 +95,7 @@ def tile_of_a_request() -> CodeQuestion:
         ideas=(
             (
                 lambda cache, table, length, tile: _load_tile(cache, table, length, tile, None),
-                "Rows behind the last token hold whatever was in the page, here NaN. They must be zeros.",
+                "Rows after the last token hold whatever was in the page, here NaN. They must be zeros.",
             ),
             (
                 lambda cache, table, length, tile: _load_tile(cache, table, length, tile, torch.nan),

@@ -220,7 +220,7 @@ def csr() -> CodeQuestion:
             ),
             (
                 lambda t, rows, n: [_csr(t, rows, n)[0], t[rows].flatten()],
-                "What stands behind a request's length belongs to nobody: cut each row at its length.",
+                "What lies past a request's length belongs to no request: cut each row at its length.",
             ),
             (lambda t, rows, n: [n, _csr(t, rows, n)[1]], "kv_indptr is the running sum of the lengths, from 0 on."),
         ),

@@ -107,7 +107,7 @@ def least_idle(planners: Iterable[str], seq_lens: Sequence[int], sm_count: int) 
 
     return Question(
         truth=truth,
-        because="{truth}: it deals out equal shares of all the work, and lets a CTA continue with the next request.",
+        because="{truth}: it gives out equal shares of all the work, and lets a CTA continue with the next request.",
         hint="Compare the column idle in the table below the charts. The name is one of names, in quotes.",
     )
 

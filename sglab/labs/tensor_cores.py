@@ -154,7 +154,7 @@ def wrong_field(tile: Tile) -> Question:
 
     return Question(
         truth=truth,
-        because="{truth}: nobody checks it against your tiles. What is not multiplied keeps what it held.",
+        because="{truth}: it is not checked against your tiles. What is not multiplied keeps what it held.",
         hint="tile.d[0] is tensor memory, 128 lanes × 128 columns, and held −1. Where does it still? No product should "
         "write to the columns from 64 on.",
     )

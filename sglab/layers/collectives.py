@@ -1,4 +1,4 @@
-"""What is exchanged between ranks, collective by collective, while somebody records it; otherwise nothing is done.
+"""What is exchanged between ranks, collective by collective, while it is being recorded; otherwise nothing is done.
 
 A collective is noted where it is called: its kind, the layer that called it, bytes, and when it began and ended here.
 """

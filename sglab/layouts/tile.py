@@ -31,7 +31,7 @@ class Tile:
         place_rows, place_columns: of the other side: lines of 128 bytes, lanes, or lanes of tensor memory; by
             elements of a line, registers (times parts), or columns of tensor memory.
         place: (elements,): row times `place_columns` plus column on that side; for shared memory the element's number.
-        lane, register, part: (elements,): who takes it; -1 where nobody does. In shared memory: the lane of the access.
+        lane, register, part: (elements,): who takes it; -1 where none does. In shared memory: the lane of the access.
         group: (elements,): the access that takes it (shared memory), its register, or the warp that reads it.
         phase: (elements,): in which phase of its access it is served; 0 elsewhere.
         steps: a sentence for every group.

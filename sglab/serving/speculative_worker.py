@@ -48,7 +48,7 @@ class SpeculativeWorker:
         topk: 1 if every tree is a chain.
 
     Attributes:
-        observer: is called after every verification; None: nobody looks on.
+        observer: is called after every verification; None: no observer.
     """
 
     def __init__(self, target: ModelWorker, drafter: Drafter, topk: int) -> None:

@@ -26,7 +26,7 @@ from sglab.workbench.options import BatchOptions
 
 
 class _Unwritten:
-    """A pool's buffers as the system hands them out: pages of memory that nobody touches cost nothing."""
+    """A pool's buffers as the system hands them out: pages of memory that are never touched cost nothing."""
 
     def _zeros(self: KVCache, heads: int, dim: int) -> list[torch.Tensor]:  # type: ignore[misc]
         shape = (self.size + self.page_size, heads, dim)

@@ -49,7 +49,7 @@ def test_an_eviction_says_what_went_in_which_order_and_why(tree: Locator) -> Non
     expect(tree.locator(".sg-counter")).to_contain_text(f"step {index:,} of")
     rows = tree.get_by_label("Evicted nodes").locator("tbody tr")
     expect(rows).to_have_count(len(op.evicted))
-    expect(rows.first).to_contain_text("the least recently used leaf that nobody locks")
+    expect(rows.first).to_contain_text("the least recently used leaf that no request locks")
     for row, gone in zip(rows.all(), op.evicted, strict=True):
         expect(row.locator("td").first).to_have_text(str(gone.node))
         expect(tree.locator(f'[data-node="{gone.node}"] .srt-gone')).to_be_visible()

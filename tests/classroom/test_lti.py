@@ -201,7 +201,7 @@ def test_the_custom_name_goes_before_the_address(running: Running) -> None:
 @pytest.mark.parametrize(
     ("claims", "code", "said"),
     [
-        ({"email": "mallory@example.edu"}, 403, "expected somebody of the class's roster"),
+        ({"email": "mallory@example.edu"}, 403, "expected a person on the class's roster"),
         ({"nonce": "another"}, 401, "nonce: expected the one of this launch"),
         ({"aud": "somebody-else"}, 401, "InvalidAudienceError"),
         ({"aud": ["sglab-at-ours", "other"], "azp": "other"}, 401, "azp: expected sglab-at-ours"),

@@ -261,6 +261,15 @@ def test_an_error_in_a_launch_is_reported_to_both_sides(host: HostExtension) -> 
     assert len(device.heard) == 1
 
 
+def test_an_error_that_was_raised_is_none_of_the_next_visit(host: HostExtension) -> None:
+    """cudaLaunchKernelExC returns it and nothing reads cudaGetLastError: what runs next has done no wrong."""
+    x = torch.zeros(8, dtype=torch.int32)
+    with pytest.raises(gpu.LaunchError, match="cluster must be"), on(host, Listener(), x):
+        assert host.library.run_cluster(ctypes.c_void_p(x.data_ptr()), 4) == 719
+    with on(host, Listener(), x):
+        assert host.library.run_scale(ctypes.c_void_p(x.data_ptr()), 1, ctypes.c_float(1), 0, 0) == 0
+
+
 def test_a_launch_without_a_device_is_refused(host: HostExtension) -> None:
     x = torch.zeros(1)
     host.library.last_words.restype = ctypes.c_char_p

@@ -10,6 +10,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.support.notebook_kernels import forked_kernels
+
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
 
@@ -118,11 +120,16 @@ def _is_name(node: ast.AST, context: type[ast.expr_context]) -> TypeGuard[ast.Na
     return isinstance(node, ast.Name) and isinstance(node.ctx, context)
 
 
+def run(notebook: nbformat.NotebookNode) -> None:
+    with forked_kernels():
+        NotebookClient(notebook, timeout=3600, resources={"metadata": {"path": str(NOTEBOOKS[0].parent)}}).execute()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
 def test_runs_top_to_bottom(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=3600, resources={"metadata": {"path": str(path.parent)}}).execute()
+    run(notebook)
     shown = [str(output) for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     sources = [cell.source for cell in notebook.cells]
     questions = sum(".check(answer)" in source for source in sources)
@@ -146,7 +153,7 @@ def test_the_page_size_may_be_changed() -> None:
     notebook = nbformat.read(named_notebook("02_page_tables"), as_version=4)
     first = next(cell for cell in notebook.cells if "decode_batch(seq_lens=[300" in cell.source)
     first.source = first.source.replace("page_size=64", "page_size=16")
-    NotebookClient(notebook, timeout=3600, resources={"metadata": {"path": str(NOTEBOOKS[0].parent)}}).execute()
+    run(notebook)
     shown = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", ()))
     located = re.search(r"token 200 of request 1: .* slot (\d+)", shown)
     assert located and f"the engine says slot {located[1]}\n" in shown

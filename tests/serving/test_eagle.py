@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,14 +16,6 @@ from tests.support.tiny_configs import DEEPSEEK
 
 VOCAB = DEEPSEEK["vocab_size"]
 PROMPTS = [[3, 4, 5, 6] * 5, [9, 2, 40], list(range(11))]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def drawn() -> tuple[DeepseekV2ForCausalLM, DeepseekMTP]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -18,30 +15,7 @@ import torch
 from sglab.layers import TensorParallel
 from sglab.serving.ranks import Ranks, follower
 from sglab.serving.ranks.process_groups import World
-
-FORK = multiprocessing.get_context("forkserver")  # a fork of this process might inherit a lock that a thread holds
-FORK.set_forkserver_preload(["tests.support.ranks", "tests.support.models", "torch._dynamo"])  # what capturing imports
-
-
-class Fork:
-    """A process with what is asked of a subprocess.Popen."""
-
-    def __init__(self, run: Callable[..., Any], *args: Any) -> None:
-        vars(sys.modules["__main__"]).setdefault("__spec__", None)  # a shell of IPython that was reset has none
-        self.process = FORK.Process(target=run, args=args, daemon=True)
-        self.process.start()
-
-    def poll(self) -> int | None:
-        return self.process.exitcode
-
-    def wait(self, timeout: float | None = None) -> int | None:
-        self.process.join(timeout)
-        if self.process.exitcode is None:
-            raise subprocess.TimeoutExpired("fork", timeout or 0)
-        return self.process.exitcode
-
-    def kill(self) -> None:
-        self.process.kill()
+from tests.support.forked import FORK, Fork
 
 
 def fork_follower(ranks: Ranks) -> None:

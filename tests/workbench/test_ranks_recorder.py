@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,14 +23,6 @@ from tests.support.tiny_configs import LLAMA, QWEN3_MOE, drawn
 
 GREEDY = {"temperature": 0, "max_new_tokens": 3}
 PROMPTS = [[5, 6, 7, 8, 9], [3, 1, 4]]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def recorded(path: Path, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch, **options: Any) -> RanksRun:

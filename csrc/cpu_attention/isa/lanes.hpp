@@ -83,7 +83,7 @@ inline void value_tile(const std::uint8_t* const* v, int d, const typename P::Sc
 template <typename P, int kVecs>
 inline void score_columns(const Block& block, const typename P::Scalar* q, int rows, int steps,
                           float* scores) {
-  for (int j = 0; j < block.count; j += kTileKeys) {  // a few more than there are: nobody reads those
+  for (int j = 0; j < block.count; j += kTileKeys) {  // a few more than there are: those are not read
     score_tile<P, kTileKeys, kVecs>(block.k + j, q, rows, steps, scores + j * rows);
   }
 }

@@ -41,7 +41,7 @@ Image::Image(Module module) : module_(std::move(module)), addresses_(module_.sym
   }
 }
 
-// Lays the variables of a space one behind the other, from offset `at` on; returns where they end.
+// Lays the variables of a space one after the other, from offset `at` on; returns where they end.
 std::uint64_t Image::place(Space space, std::uint64_t at) {
   const std::uint64_t begin = at;
   for (std::size_t i = 0; i < module_.symbols.size(); ++i) {

@@ -153,8 +153,8 @@ void NanRecorder::issued(const Cluster& cluster, const AsyncOperation& operation
   issues_.try_emplace(last_issued_, Issue{position_, {}, false});
 }
 
-// Operations are told of before their bytes move: what they read is looked at now, what they write as soon as
-// anything else happens.
+// Operations are announced before their bytes move: what they read is looked at now, what they write as soon
+// as anything else happens.
 void NanRecorder::performed(const Cluster& cluster, const AsyncOperation& operation) {
   flush();
   if (full() || operation.issuer.inst == nullptr) return;

@@ -1,4 +1,4 @@
-// NaN in products of warpgroups: their accumulators are in registers that nobody may read before the wait.
+// NaN in products of warpgroups: their accumulators are in registers that may not be read before the wait.
 
 #include <algorithm>
 #include <bit>

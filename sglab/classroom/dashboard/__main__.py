@@ -23,7 +23,7 @@ FRESH_SECONDS = 2.0
 
 
 class Watch:
-    """The class's state, computed when somebody looks."""
+    """The class's state, computed when it is asked for."""
 
     def __init__(self, settings: ClassSettings) -> None:
         self._names = settings.students

@@ -28,7 +28,7 @@ class ClassRecords:
     _known: dict[str, tuple[tuple[int, int, int], list[Record]]] = field(default_factory=dict)
 
     def of(self, student: str) -> list[Record]:
-        """The student's records in the order in which they came; records that name somebody else are left out."""
+        """The student's records in the order in which they came; records that name someone else are left out."""
         try:
             file = _open_below(self.folder.homes, [student, "my_labs", ".records", f"{student}.jsonl"])
         except OSError:

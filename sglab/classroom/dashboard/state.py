@@ -57,8 +57,8 @@ def class_state(records: Mapping[str, Sequence[Record]], seats: Mapping[str, Sea
         now: seconds since 1970.
 
     Returns:
-        `labs` (those that somebody has begun), `students` (where each is), `ideas` (wrong ideas that students have now,
-        the commonest first), `criteria` (what the fewest get right), `totals`.
+        `labs` (those that a student has begun), `students` (where each is), `ideas` (wrong ideas that students have
+        now, the commonest first), `criteria` (what the fewest get right), `totals`.
     """
     progress = {name: _progress(of) for name, of in records.items()}
     begun = sorted({number for of in progress.values() for number in of})

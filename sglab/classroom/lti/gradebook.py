@@ -37,7 +37,7 @@ class Score:
 
 
 class GradeBook:
-    """What one platform is told, with tokens that are kept while they hold."""
+    """What is sent to one platform, with tokens that are kept while they hold."""
 
     def __init__(self, platform: Platform, key: ToolKey) -> None:
         self._platform, self._key = platform, key

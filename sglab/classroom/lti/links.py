@@ -50,7 +50,7 @@ class Links:
         """Keeps where a student's scores go; columns that earlier launches named stay.
 
         Raises:
-            LtiError: nobody of the roster, or somebody who has come under another account.
+            LtiError: the person is not on the roster, or has come under another account.
         """
         name = self._name(launch)
         platform, endpoint = launch.platform, launch.endpoint
@@ -92,7 +92,7 @@ class Links:
             if email and address == email:
                 return name
         raise LtiError(
-            "expected somebody of the class's roster: by the custom parameter name (such as name=$User.username) or by "
+            "expected a person on the class's roster: by the custom parameter name (such as name=$User.username) or by "
             f"the roster's column email; got name {named!r:.80} and email {email!r:.80}. Ask your instructor.",
             403,
         )

@@ -263,7 +263,7 @@ def eviction_order(gone: Gone) -> list[Evicted]:
     while queue:
         access, node = heapq.heappop(queue)
         _, parent, _, tokens = gone[node]
-        reason = "the least recently used leaf that nobody locks" if not order else "the next: still too few tokens"
+        reason = "the least recently used leaf that no request locks" if not order else "the next: still too few tokens"
         order.append(Evicted(node, tokens, access, reason))
         if parent is not None and parent.id in children:
             children[parent.id] -= 1

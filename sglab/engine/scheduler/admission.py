@@ -30,5 +30,5 @@ def cut(req: Req | None) -> str:
 
 
 def refused(decision: Decision) -> str:
-    """The first request that does not fit ends the pass: those behind it are not asked."""
+    """The first request that does not fit ends the pass: those after it are not asked."""
     return f"{decision.rid} does not fit: {decision.reason}"

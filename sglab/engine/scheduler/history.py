@@ -49,7 +49,7 @@ class BatchEntry:
 
 
 class DecodeEntries(Sequence[BatchEntry]):
-    """The entries of a step that decodes or verifies, made when they are read: of 100,000 steps nobody reads most."""
+    """The entries of a step that decodes or verifies, made when they are read: of 100,000 steps most are never read."""
 
     __slots__ = ("_new_tokens", "_phase", "_rids", "_starts")
 

@@ -33,7 +33,7 @@ def placement(ctas: int, per_sm: int, sms: int) -> Array:
     Args:
         ctas: of the grid.
         per_sm: that an SM has room for.
-        sms: of the GPU. Any other number than an H100's: in turn, which nobody measured.
+        sms: of the GPU. Any other number than an H100's: in turn, which was not measured.
     """
     most = min(per_sm, -(-ctas // sms))
     resident = min(ctas, sms * most)

@@ -43,7 +43,7 @@ def _write(one: Lab, folder: Path) -> Path:
 
 
 def _test(one: Lab, exercise: Exercise, criterion: Criterion, question: str) -> str:
-    """A test file in Otter's exception-based format. Its cases pass or fail, so a share is told in quarters."""
+    """A test file in Otter's exception-based format. Its cases pass or fail, so a share is given in quarters."""
     call = f'share("{one.id}", "{exercise.id}", "{criterion.id}")'
     head = [
         "from otter.test_files import test_case",

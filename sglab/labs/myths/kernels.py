@@ -26,7 +26,7 @@ from .statement import Found, statement
 @statement(
     "a",
     a=(False, "The C++ has had the variant for long; it is the Python wrapper that asks for 16 bits."),
-    b=(False, "B200's tensor cores have had FP8 from the first day. Somebody further up refuses it."),
+    b=(False, "B200's tensor cores have had FP8 from the first day. A layer further up refuses it."),
     c=(True, "Ask the dispatch for float8_e4m3fn: there is a kernel."),
 )
 def no_fp8_kernel() -> Found:
@@ -89,7 +89,7 @@ def fa2_runs_576() -> Found:
 
 @statement(
     "a",
-    a=(False, "It checks addresses. Races are racecheck's, reads of what nobody wrote are initcheck's."),
+    a=(False, "It checks addresses. Races are racecheck's, reads of what was never written are initcheck's."),
     b=(False, "Run it as often as you like: an access that is in bounds is none of its business."),
     c=(True, "Here are two kernels that race: how many findings has the memory check?"),
 )

@@ -39,7 +39,7 @@ def decode_is_memory_bound(tokens: int = 1000) -> Found:
 @statement(
     "a",
     a=(False, "36.5 GFLOP are 37 µs at an H100's peak. 500 µs is a factor of 13 too much."),
-    b=(False, "Nothing is wrong with the number of heads: 128. It is the division that nobody did."),
+    b=(False, "Nothing is wrong with the number of heads: 128. It is the division that was left out."),
     c=(True, "Multiply it out: 2 · 32 · 128 · 4,096 · 1,088 operations, at 989 · 10¹² per second."),
 )
 def half_a_millisecond(requests: int = 32, tokens: int = 4096) -> Found:

@@ -110,9 +110,9 @@ def flashinfer_gets_pages(tokens: int = 300, page_size: int = 64) -> Found:
 
 @statement(
     "b",
-    a=(True, "Compare the two numbers: the tensor is a page longer. And which page did nobody get?"),
+    a=(True, "Compare the two numbers: the tensor is a page longer. And which page did no request get?"),
     b=(False, "size + page_size rows: page 0 is a dummy, to which padded rows of a graph write."),
-    c=(False, "There is one more page, and it is the first one that nobody gets, not the last."),
+    c=(False, "There is one more page, and it is the first one that no request gets, not the last."),
 )
 def pool_rows() -> Found:
     """A KV pool for `size` tokens has `size` rows, and the first request's first token goes into slot 0."""

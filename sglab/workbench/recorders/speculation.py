@@ -134,7 +134,7 @@ def record_speculation(engine: Engine) -> Iterator[SpeculationRun]:
         remedy = 'Make it with Engine(…, speculative_algorithm="NGRAM").'
         raise BadArgumentError("engine", "an engine that speculates", "one that does not", remedy)
     if worker.observer is not None:
-        raise BadArgumentError("engine", "one that nobody records", "one that is recorded", "End the other block.")
+        raise BadArgumentError("engine", "one that is not being recorded", "one that is", "End the other block.")
     run = SpeculationRun(str(engine.config.speculative_algorithm), engine.model_name)
     decode = None if engine.tokenizer is None else engine.tokenizer.decode
 
