@@ -1,4 +1,4 @@
-"""Questions of notebook 00: pages that are not full, what comes out of attention, who chooses a backend, a broken row."""
+"""Questions of notebook 00: pages that are not full, what attention gives, who chooses a backend, a broken row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def slots_left_over(batch: Batch) -> Question:
     last = len(batch.pages(batch.batch_size - 1)) * batch.page_size - lengths[-1]
     return Question(
         truth=lambda: pages * batch.page_size - sum(lengths),
-        because=f"{{truth}}: {pages} pages of {batch.page_size} slots for {sum(lengths)} tokens. Nobody else may use them.",
+        because=f"{{truth}}: {pages} pages of {batch.page_size} slots for {sum(lengths)} tokens. Nobody else may "
+        "use them.",
         hint="How many pages has each request (the widget shows them), and how many slots are that?",
         ideas=(
             (last, "Those are the last request's. The others have pages that are not full, too."),
@@ -77,7 +78,8 @@ def output_width(batch: Batch) -> Question:
     width, rotary = batch.layer.head_dim, batch.layer.head_dim - batch.layer.v_head_dim
     return Question(
         truth=lambda: batch.layer.v_head_dim,
-        because=f"{{truth}}: values are the latent alone. The query has {width}, since keys carry {rotary} rotary numbers more.",
+        because=f"{{truth}}: values are the latent alone. The query has {width}, since keys carry {rotary} rotary "
+        "numbers more.",
         hint="Look at out.shape, or at batch.layer.v_head_dim.",
         ideas=(
             (width, "So wide is the query. The output mixes values, and a value is a part of what a key is."),
@@ -94,7 +96,8 @@ def chosen_backend(machine: str, use_mla: bool) -> Question:
     """What SGLang runs on a machine, for a model of a kind."""
     choice = select_attention_backend(HARDWARE[machine], Model(use_mla=use_mla))
     others = {
-        "trtllm_mla": "That is for DeepSeek on B200 and B300: what counts is the number of the architecture, not the name.",
+        "trtllm_mla": "That is for DeepSeek on B200 and B300: what counts is the number of the architecture, not "
+        "the name.",
         "flashinfer": "So it is on a B200. The rule asks for SM100, and this GPU, Blackwell by name, is SM120.",
         "fa3": "FlashAttention-3 needs Hopper's wgmma.",
         "cutlass_mla": "That kernel is compiled for sm_100a, the B200's architecture.",
@@ -127,7 +130,8 @@ def is_refused(batch: Batch, slot: int) -> Question:
     return Question(
         truth=truth,
         because=(
-            "{truth}: a kernel reads whole tiles and gives what lies beyond the end the weight 0. But 0 × NaN is NaN, so "
+            "{truth}: a kernel reads whole tiles and gives what lies beyond the end the weight 0. But 0 × NaN is "
+            "NaN, so "
             "nothing in the pool may be one."
         ),
         hint="Try it: write the NaN there as above, and attend.",
