@@ -167,6 +167,12 @@ def hangs(launch: KernelLaunch) -> Question:
         because="{truth}: the phase before the first counts as over, and its parity is 1. The wait waits for nothing, "
         "the threads read a tile that is not there, and the sanitizers say so.",
         hint="Which phase has parity 1 when none has ended yet? Notebook 10 has the rule. Or run it.",
+        ideas=(
+            (
+                True,
+                "Which phase has parity 1 when none has ended yet? The one before the first, and it counts as over.",
+            ),
+        ),
     )
 
 
@@ -217,6 +223,10 @@ def enough_stages(total_ns: Mapping[int, float], pays: float = 0.1) -> Question:
         because="{truth}: from there on copies are under way most of the time, and what is left are the loop's own "
         "instructions, which four warps execute in step. Warp roles (notebook 12) take them apart.",
         hint="Divide each time by the one before it. Which is the last step that saves more than 10 %?",
+        ideas=(
+            (min(total_ns), "With one stage copies and products take turns. Does a second save less than 10 %?"),
+            (max(total_ns), "Each saves a little. From which on is it less than 10 %?"),
+        ),
     )
 
 
@@ -229,6 +239,10 @@ def tensor_core_share(launch: KernelLaunch) -> Question:
         hint="The timeline has one tensor core. For how much of the time is something drawn in its row? A share is "
         "between 0 and 1.",
         tolerance=0.03,
+        ideas=(
+            (1.0, "Look at its row in the timeline: most of the time nothing is drawn there."),
+            (0.5, "Look at its row in the timeline: it is empty for far more than half of the time."),
+        ),
     )
 
 

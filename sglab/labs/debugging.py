@@ -109,6 +109,11 @@ def lane_of(x: int, y: int, z: int) -> Question:
         truth=truth,
         because="{truth}: x counts fastest, then y, then z, and 32 threads in that order are a warp.",
         hint="Number the threads: x + 16 · (y + 4 · z). Which 32 belong together?",
+        ideas=(
+            (list(divmod(z + 2 * (y + 4 * x), WARP)), "x counts fastest, not z."),
+            ([(x + 16 * (y + 4 * z)) % WARP, (x + 16 * (y + 4 * z)) // WARP], "The warp comes first."),
+            ([y, x], "A warp has 32 threads: two rows of 16, not one."),
+        ),
     )
 
 
@@ -118,6 +123,11 @@ def bytes_of_a_copy() -> Question:
         truth=lambda: int(Decode().record().copies.nbytes[0]),
         because="{truth}: 16 per lane. Two keys of 256 bytes each, for a warp holds two rows y.",
         hint="Each lane copies 16 bytes. The debugger lists copies in flight.",
+        ideas=(
+            (16, "That is one lane's. An instruction of a warp has 32."),
+            (256, "That is one key. A warp has two rows of 16 lanes."),
+            (2048, "That is all four warps'."),
+        ),
     )
 
 
@@ -134,6 +144,12 @@ def groups_in_flight() -> Question:
         truth=truth,
         because="{truth}: four were committed, K and V of two tiles. wait_group 3 lets the newest three be late.",
         hint="How many groups does load() commit for a tile, and how many tiles are loaded before the loop?",
+        ideas=(
+            (4, "So many were committed. One has to be there: K of the first tile."),
+            (2, "K and V of a tile are a group each, and two tiles are on their way."),
+            (1, "K and V of a tile are a group each, and two tiles are on their way."),
+            (0, "Then the loads would hide nothing: only what is needed next has to have come."),
+        ),
     )
 
 
@@ -149,6 +165,10 @@ def bytes_read_from_k() -> Question:
         truth=truth,
         because="{truth}: both heads read the same key. Lanes that read the same word share it, without a conflict.",
         hint="32 lanes read 16 bytes each, but which? Compare the addresses of lanes 0 and 16.",
+        ideas=(
+            (512, "So it would be if every lane read bytes of its own. But the two heads of a warp need the same key."),
+            (16, "That is one lane's."),
+        ),
     )
 
 
@@ -165,6 +185,11 @@ def scores_of_no_key(request: int) -> Question:
         truth=truth,
         because="{truth}: a tile is 8 keys, 4 for each row z, and the last one is not full.",
         hint="How many keys does a CTA take per tile, over all its rows z? How many tiles are needed?",
+        ideas=(
+            (Decode().seq_lens[request] % 8, "So many keys of the request are in the last tile. How many are not?"),
+            (-Decode().seq_lens[request] % 4, "Both rows z take keys of the tile: it has 8, not 4."),
+            (-Decode().seq_lens[request] % PAGE_SIZE, "That is the rest of the page. A tile has 8 keys."),
+        ),
     )
 
 
@@ -196,6 +221,13 @@ def wrong_without() -> Question:
         truth=lambda: {number for number in range(3) if wrong(number)},
         because="{truth}, on this schedule and these lengths. All three are needed: a sanitizer reports each.",
         hint="for n in range(3): lesson = lab.Decode(without_barrier=n); lesson.run(); print(n, lesson.error())",
+        ideas=(
+            (
+                {0, 1, 2},
+                "All are needed, and a sanitizer says so. But under this scheduler not each lack shows in the result.",
+            ),
+            (set(), "Run them: one at least shows in the result."),
+        ),
     )
 
 

@@ -133,6 +133,10 @@ def place_of_thread(block: DecodeBlock, thread: int) -> Question:
         truth=lambda: list(size.place(thread)),
         because=f"{{truth}}: {thread} = x + {size.bdx} · y + {size.bdx * size.bdy} · z.",
         hint=f"x counts fastest, to {size.bdx}; then y, to {size.bdy}; what is left is z. Answer [x, y, z].",
+        ideas=(
+            (list(size.place(thread))[::-1], "x comes first."),
+            ([thread % size.bdx, thread // size.bdx, 0], f"y ends at {size.bdy - 1}: then z counts on."),
+        ),
     )
 
 
@@ -150,6 +154,17 @@ def key_of_lane(block: DecodeBlock, warp: int, lane: int) -> Question:
         f"x its {block.mapping.vec} dims.",
         hint="Its thread number is 32 · warp + lane. A tile has bdy keys per z; y picks the key, x the dims. Answer "
         "[token, first dim].",
+        ideas=(
+            ([x * block.mapping.vec, (z * block.mapping.bdy + y) * block.keys_per_thread], "The token comes first."),
+            (
+                [(z * block.mapping.bdy + y) * block.keys_per_thread, x],
+                f"x is the lane in its row of {block.mapping.bdx}. Each has {block.mapping.vec} dims.",
+            ),
+            (
+                [lane // block.mapping.bdx, x * block.mapping.vec],
+                "Warp 0 has the first two keys of the tile: y counts on in warp 1.",
+            ),
+        ),
     )
 
 
@@ -160,4 +175,8 @@ def rows_of_keys(group: int) -> Question:
         truth=lambda: size.bdz,
         because=f"{{truth}}: {size.bdx} lanes × {group} heads are {size.bdx * group} threads; a CTA has 128 at least.",
         hint=f"A CTA has max(128, bdx · bdy) threads, and bdx is {size.bdx}.",
+        ideas=(
+            (128 // size.bdx, "The heads of the group share these threads: divide by them, too."),
+            (size.bdx, "That is bdx, the lanes of a head."),
+        ),
     )

@@ -143,6 +143,10 @@ def partials_in_the_sum() -> Question:
         truth=truth,
         because="{truth}. The other warps had not written theirs when warp 0 read them; here the memory held zeros.",
         hint="Make x such that each warp's sum can be told: ones in one quarter, zeros elsewhere, four times over.",
+        ideas=(
+            (4, "Then the result would be right. Which sums had been written when warp 0 read them?"),
+            (0, "Warp 0's own sum is written before it reads, by the same thread."),
+        ),
     )
 
 
@@ -164,6 +168,12 @@ def first_wrong_length() -> Question:
             "the buffer happened to hold zeros, which is luck: a sanitizer calls it uninitialised_read."
         ),
         hint="Try them all: lab.Faulty('mean_rows', n), run() and error(), for n from 1 on.",
+        ideas=(
+            (1, "One row is added to zeros that happened to lie there. The result is right, by luck."),
+            (3, "There the sanitizer has a finding, but the result is right, by luck: the memory held zeros."),
+            (8, "Eight rows fill the tile: nothing is left over."),
+            (12, "It is wrong there, but not for the first time."),
+        ),
     )
 
 
@@ -173,6 +183,11 @@ def doubly_scaled() -> Question:
         truth=lambda: 0.5 * (0.5 * 40.0),
         because="{truth}: the maximum is scaled when it is found and again when it is added. Right would be 20.",
         hint="The sum of the powers is 1, so its logarithm is 0. What is m, and what is added?",
+        ideas=(
+            (20, "That would be right. This kernel scales the maximum when it finds it, and then?"),
+            (40, "The scale is ½ and it is used twice."),
+            (80, "A scale of ½ makes less of 40, not more."),
+        ),
     )
 
 
@@ -204,6 +219,12 @@ def silent() -> Question:
         truth=truth,
         because="{truth}: every access is in order; the formula is wrong. Only a reference can tell.",
         hint="Run each with sanitize=True and several sizes, from 1 on. mean_rows has a finding for some.",
+        ideas=(
+            ({"mean_rows"}, "With fewer than eight rows there is a finding: memory is read that nobody has written."),
+            ({"ring"}, "The race detector has a finding: two lines that nothing orders."),
+            ({"plus_one"}, "The findings above are of this kernel."),
+            ({"sum_row"}, "The findings at the beginning are of this kernel."),
+        ),
     )
 
 

@@ -143,6 +143,21 @@ def smaller_by() -> Question:
         truth=lambda: dims.expanded_elements_per_token / dims.elements_per_token,
         because="{truth:.1f} times. (56.9 if one counts 128 + 128 per head and forgets the rotary part of the key.)",
         hint="128 heads, each with a key of 128 + 64 numbers and a value of 128, against 512 + 64 for all of them.",
+        ideas=(
+            (
+                2 * dims.num_heads * dims.v_head_dim / dims.elements_per_token,
+                "A key has 64 rotary numbers beside its 128.",
+            ),
+            (
+                2 * dims.num_heads * dims.v_head_dim * 2 / dims.elements_per_token,
+                "That divides bytes by numbers. (And a key has 64 rotary numbers beside its 128.)",
+            ),
+            (
+                dims.num_heads * (dims.qk_nope_head_dim + dims.qk_rope_head_dim) / dims.elements_per_token,
+                "That is keys alone. Each head has a value, too.",
+            ),
+            (dims.num_heads, "One head's key and value are less than 576 numbers."),
+        ),
     )
 
 
@@ -153,6 +168,16 @@ def right_scale() -> Question:
         because="{truth:.4f}, 1/√192: absorption rewrites the same score, and the score was of 128 + 64 dims.",
         hint="The four candidates are 1/√576, 1/√512, 1/√192, 1/√128. Which keeps naive and absorbed the same?",
         tolerance=1e-3,
+        ideas=(
+            (
+                576**-0.5,
+                "576 is how wide the row is that the kernel reads. The score is the one of 128 + 64 dims, "
+                "written in another way.",
+            ),
+            (512**-0.5, "The latent's width never was a width of the score."),
+            (128**-0.5, "The rotary 64 belong to the score, too."),
+            (1.0, "Then one key would have all the weight."),
+        ),
     )
 
 
@@ -171,6 +196,12 @@ def break_even() -> Question:
         because="{truth}: decode, with one query token, absorbs; a long prefill expands. Servers do both.",
         hint="Per head and key: expanding costs 512 · (128 + 128) once; then 192 + 128 for each query token. Absorbed: "
         "576 + 512 for each query token.",
+        ideas=(
+            (1, "With one query token, in decode, absorbing is far cheaper: expanding costs 512 · 256 first."),
+            (121, "The naive form multiplies for every query token, too: 192 + 128."),
+            (410, "The absorbed form is not free: it multiplies 576 + 512 for every query token."),
+            (170, "With so many, absorbing still takes fewer."),
+        ),
     )
 
 
@@ -180,6 +211,11 @@ def rows_thrown_away(heads: int) -> Question:
         truth=lambda: 1 - heads / MLADims().num_heads,
         because="{truth:.3f}: a model cut over eight GPUs pays for 128 heads on each of them.",
         hint="The kernel computes 128 rows for each request, whatever is asked. A share lies between 0 and 1.",
+        ideas=(
+            (heads / MLADims().num_heads, "That is the share that is used."),
+            (MLADims().num_heads - heads, "So many of 128. Asked for is a share, between 0 and 1."),
+            (MLADims().num_heads / heads, "So many times the work. Which share of it is for nothing?"),
+        ),
     )
 
 

@@ -186,6 +186,14 @@ def what_ends() -> Question:
             "A launch that hangs raises KernelError, so try each on its own, such as "
             'mla_hang.GuardedDecode("nothing").run(scheduler="random").'
         ),
+        ideas=(
+            (
+                {"bar.sync", "nothing"},
+                "Without the barrier the load warp, which comes to it for every request, waits in vain.",
+            ),
+            ({"bar.sync", "bar.arrive"}, "Who only arrives may run ahead: that is the fault."),
+            ({"nothing"}, "The load warp comes to the barrier for every request, also for one without tokens."),
+        ),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -95,6 +96,10 @@ def splits_of(num_splits: torch.Tensor, request: int) -> Question:
         truth=lambda: int(num_splits.diff()[request]),
         because="{truth}: num_splits is a prefix sum, so neighbours differ by a request's splits.",
         hint="num_splits[i + 1] − num_splits[i].",
+        ideas=(
+            (int(num_splits[request + 1]), "That is a running total. Take the one before it away."),
+            (int(num_splits[request]), "So many splits have the requests before it."),
+        ),
     )
 
 
@@ -113,6 +118,7 @@ def busiest(planners: Sequence[str], seq_lens: Sequence[int]) -> Question:
         truth=truth,
         because="{truth}: for FlashMLA starting a request costs as much as 5 blocks, for any batch.",
         hint="Select the longest bar of each pane: how many times 64 tokens are that?",
+        ideas=(([-(-max(seq_lens) // TILE)] * 2, "So many tiles has the longest request. Both planners cut it."),),
     )
 
 
@@ -127,6 +133,11 @@ def loading_warp(log: EventLog) -> Question:
         truth=truth,
         because="{truth}: one thread of the third warpgroup. The other three warps of it have nothing to do.",
         hint="Twelve warps, three warpgroups. Which row of the timeline has the copies?",
+        ideas=(
+            (0, "Warps 0 to 7 compute."),
+            (9, "That is the loading warp of the Blackwell kernel. Here it is the first of the third warpgroup."),
+            (11, "All four warps of the third warpgroup are there for loading, but one does it."),
+        ),
     )
 
 
@@ -143,6 +154,11 @@ def cache_read(log: EventLog, seq_lens: Sequence[int]) -> Question:
         because="{truth:.0f}: a CTA loads a tile once for keys and values, but 128 heads take two CTAs.",
         hint="How many CTAs work on the same tokens? Each has 64 heads.",
         tolerance=0.03,
+        ideas=(
+            (1, "So it is for one CTA: wgmma reads the same bytes as keys and as values. But a CTA has 64 heads."),
+            (1.89, "So it was on Blackwell. wgmma reads the same bytes as keys and as values."),
+            (3.78, "wgmma reads the same bytes as keys and as values: each CTA loads them once."),
+        ),
     )
 
 
@@ -168,6 +184,10 @@ def copies_per_chunk(page_size: int) -> Question:
         truth=lambda: len(tma_boxes(page_size)),
         because="{truth}: a box is within one page, and the page's number is its third coordinate.",
         hint="A copy brings at most a page's tokens, and never more than 64.",
+        ideas=(
+            (1, "A box ends with its page."),
+            (TILE, "One for each row? A box has as many rows as the page."),
+        ),
     )
 
 
@@ -191,6 +211,10 @@ def rows_without_token(seq_len: int) -> Question:
         truth=lambda: -seq_len % TILE,
         because="{truth}. Their probability is 0, and the kernel writes zeros over their values: 0 · NaN is NaN.",
         hint="The tile has 64 rows. How many tokens of the request are in it?",
+        ideas=(
+            (seq_len % TILE, "So many rows have a token. How many have none?"),
+            (-seq_len % 128, "The tile has 64 rows here."),
+        ),
     )
 
 
@@ -212,6 +236,12 @@ def merged_lse(lses: Sequence[float]) -> Question:
         truth=lambda: float(partials_of(lses)[1]),
         because="{truth:.3f}: log2 of the sum of powers of two. A split without tokens adds nothing.",
         hint="log2(Σ 2^lse). What is 2^−∞?",
+        ideas=(
+            (3.0, "LSEs are logarithms: their powers add up, not they."),
+            (2.0, "The larger one alone. The other adds to the sum."),
+            (math.log(sum(math.exp(each) for each in lses)), "That is the sum in base e. Here 2 is the base."),
+            (-math.inf, "2^−∞ is 0: it adds nothing, and takes nothing away."),
+        ),
     )
 
 
@@ -234,6 +264,11 @@ def seen_by(seq_len: int, query_tokens: int, token: int) -> Question:
             "first 1, 2, 3, … tokens: {truth} comes closest."
         ),
         hint="The KV tokens include the query tokens themselves; the last of these sees everything.",
+        ideas=(
+            (seq_len, "Only the last of the query tokens sees all."),
+            (seq_len - query_tokens, "A token sees itself, too."),
+            (token + 1, "That is within the draft. The tokens before it are seen, too."),
+        ),
     )
 
 
@@ -250,4 +285,9 @@ def useful_on_hopper(num_heads: int) -> Question:
         truth=truth,
         because="{truth}: 64 rows, regardless of what they hold. With 128 heads a second CTA takes the other 64.",
         hint="How many rows has a wgmma, and how many of them are heads?",
+        ideas=(
+            (num_heads / 128, "That is Blackwell's, whose pair of CTAs has 128 rows. A wgmma has 64."),
+            (1 - num_heads / 64, "That is the share of padding."),
+            (64 / num_heads, "So many times the work. Which share of it is useful?"),
+        ),
     )

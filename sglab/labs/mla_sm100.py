@@ -99,6 +99,11 @@ def who_multiplies(log: EventLog) -> Question:
         truth=truth,
         because="{truth}: one thread of one warp feeds the tensor cores of two SMs.",
         hint="Both CTAs have an orange row, mma. Which of the two issues tcgen05.mma?",
+        ideas=(
+            ([1, 8], "The pair's first CTA starts the products, for both."),
+            ([0, 9], "Warp 9 loads."),
+            ([8, 0], "The CTA comes first, then the warp."),
+        ),
     )
 
 
@@ -115,6 +120,12 @@ def products_per_tile(log: EventLog, request: int = 0) -> Question:
         truth=truth,
         because="{truth}: S takes 576 / 16 = 36 steps; O takes 128 / 16 = 8 for each of its halves of 256 columns.",
         hint="S = Q·Kᵀ has 576 columns to sum over, O = P·V has 128 tokens, and each instruction takes 16 of them.",
+        ideas=(
+            (36, "Those are S's. O = P·V takes some, too."),
+            (44, "O has 512 columns, two products of 256."),
+            (16, "Those are O's. S = Q·Kᵀ sums over 576 columns."),
+            (68, "O sums over 128 tokens, not over 512 columns."),
+        ),
     )
 
 
@@ -129,6 +140,10 @@ def order_of_products(log: EventLog, request: int = 0) -> Question:
         because="{truth}: while the softmax works on one tile's S, the tensor cores already make the next one's.",
         hint=f"Choose CTA pair {request} in the timeline and follow the orange row: S0 goes to column 0 of tensor "
         "memory, S1 to 64, O to 128.",
+        ideas=(
+            ("S0 O0 S1 O1 S2", "Then the tensor cores would idle during every softmax. Look at the second product."),
+            ("S0 S1 S2 O0 O1", "There are two places for S: the third waits until the first was read."),
+        ),
     )
 
 
@@ -147,6 +162,12 @@ def columns_used(log: EventLog) -> Question:
         truth=truth,
         because="{truth}: 64 for S, twice, and 128 for each half of O. An M of 128 over two CTAs folds N in half.",
         hint="The TensorMemory widget shows who owns which columns, and which stay hatched.",
+        ideas=(
+            (512, "Some stay hatched: nobody writes them."),
+            (640, "An M of 128 over two CTAs: each has 64 rows, and folds N in half over its 128 lanes."),
+            (256, "Those are O's. S has two places."),
+            (320, "S has two places, so that one can be made while the other is read."),
+        ),
     )
 
 
@@ -163,6 +184,20 @@ def page_loaded(log: EventLog, launched: Launched, request: int, token: int) -> 
         truth=truth,
         because="{truth}: it is the copy's third coordinate. The tensor map's third dimension is the pool's pages.",
         hint="Select a copy in the timeline, or print launched.page_table. Which page holds the token?",
+        ideas=(
+            (token // launched.batch.page_size, "That is the how-manieth page of the request. Which page of the pool?"),
+            (token, "That is the token. TMA is given a page and a row."),
+            *(
+                (
+                    int(launched.page_table[other, token // launched.batch.page_size]),
+                    f"That is a page of request {other}.",
+                )
+                for other in range(len(launched.page_table))
+                if other != request
+                and token // launched.batch.page_size < launched.page_table.shape[1]
+                and int(launched.page_table[other, token // launched.batch.page_size]) >= 0
+            ),
+        ),
     )
 
 
@@ -178,6 +213,7 @@ def readers_of_page(session: Session, batch: Batch, page: int) -> Question:
         truth=truth,
         because="{truth}: the pair that works on the page's split. Each reads one half of it as K, and as V all of it.",
         hint="Press the page in PageTable, then its work unit in SplitKV: the details name a CTA. It is not alone.",
+        ideas=(([page], "That is the page. Which CTAs' copies name it?"),),
     )
 
 
@@ -193,6 +229,11 @@ def copies_of_page(session: Session, batch: Batch, page: int) -> Question:
         "chunks of its 256 columns.",
         hint="With the page selected, WarpRoles counts the instructions that read it, of one CTA or, without a CTA "
         "selected, of both. A copy brings 64 tokens × 64 columns.",
+        ideas=(
+            (17, "That is one CTA's. Both read it."),
+            (18, "Those are its copies as K, of both CTAs. It comes as V, too."),
+            (16, "Those are its copies as V, of both CTAs. It comes as K, too."),
+        ),
     )
 
 
@@ -211,6 +252,10 @@ def cache_read_twice(log: EventLog, launched: Launched) -> Question:
         "time. The second time L2 has it.",
         hint="S needs all 576 columns of a token, O needs 512 of them again, in other places.",
         tolerance=0.03,
+        ideas=(
+            (2.0, "The rotary 64 columns are no part of the value: they come once."),
+            (1.0, "Each row comes as a key, and again as a value."),
+        ),
     )
 
 
@@ -224,6 +269,10 @@ def same_for_16_heads(batch_of_16: Batch, log: EventLog) -> Question:
         truth=truth,
         because="{truth:.0f}: the tile always has 128 rows. Here 112 of them are zeros: padding costs full price.",
         hint="Does M, the rows of a tcgen05.mma, depend on the number of heads?",
+        ideas=(
+            (0.125, "Fewer heads do not make the tile smaller: it has 128 rows."),
+            (8.0, "As much for an eighth of the heads. How many products are that, compared with 128 heads?"),
+        ),
     )
 
 
@@ -244,6 +293,11 @@ def empty_request() -> Question:
         truth=truth,
         because="{truth}: the logarithm of an empty sum, and O is 0. It waits for no barrier, so nothing can hang.",
         hint='A logarithm of nothing. Answer float("-inf") or float("inf") or a number.',
+        ideas=(
+            (0.0, "exp of that would be 1: a weight. A sum of nothing is 0, and its logarithm?"),
+            (math.inf, "So FlashMLA says. Here it is what a logarithm of 0 is."),
+            (math.nan, "A NaN would spoil every merge."),
+        ),
     )
 
 

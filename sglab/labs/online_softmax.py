@@ -53,6 +53,12 @@ def largest_exponents() -> Question:
         truth=truth,
         because="{truth}: float32 ends at 3.4e38 = exp(88.72), float16 at 65504 = exp(11.09).",
         hint="Print torch.tensor(x).exp() and the same .half() for growing whole x, until you see inf.",
+        ideas=(
+            ([88, 88], "float16 has fewer bits for the exponent: it ends at 65,504."),
+            ([89, 12], "Those are the first that overflow. Asked for are the last that do not."),
+            ([709, 11], "709 is float64's."),
+            ([11, 88], "float32's comes first."),
+        ),
     )
 
 
@@ -67,6 +73,16 @@ def times_the_maximum_grew(scores: torch.Tensor, tile: int) -> Question:
         truth=truth,
         because="{truth}: only there is α below 1. Each time, all that was summed before is multiplied once.",
         hint="Count the steps of the line over the scores in the widget: the slider has a mark at each of them.",
+        ideas=(
+            (
+                -(-len(scores) // tile) - 1,
+                "So many later tiles there are. Only those count whose largest score is above all before.",
+            ),
+            (
+                1 + sum(bool(scores[:i].max() < scores[i : i + tile].max()) for i in range(tile, len(scores), tile)),
+                "The first tile raises the maximum from −∞; asked for are those after it.",
+            ),
+        ),
     )
 
 
@@ -76,6 +92,14 @@ def rescale_factor(old: float, new: float) -> Question:
         truth=lambda: math.exp(old - new),
         because=f"{{truth:.4f}} = exp({old:g} − {new:g}): weights relative to {old:g} become relative to {new:g}.",
         hint="What turns exp(s − old) into exp(s − new), for any s?",
+        ideas=(
+            (
+                math.exp(new - old),
+                "The other way round: what was summed is too large for the new maximum, so α is below 1.",
+            ),
+            (old / new, "Maxima are exponents: their difference counts, not their quotient."),
+            (old - new, "That is the exponent. α is e to that power."),
+        ),
     )
 
 
@@ -93,6 +117,7 @@ def d_starts_at_1(batch: Batch, request: int, head: int) -> Question:
             "that never sees a key: 0 / 1 = 0 instead of 0 / 0."
         ),
         hint="What is α at the first tile? What does it do to the 1? Choose this recurrence in the widget.",
+        ideas=(("fact", "The 1 is there, but what becomes of it at the first tile? α = exp(m − m') with m = −∞."),),
     )
 
 
@@ -110,6 +135,10 @@ def heads_that_do_not_notice(batch: Batch, request: int) -> Question:
             "A test on such data passes; a test needs a maximum that grows."
         ),
         hint="For which heads does no later tile exceed the maximum of the first 64 scores?",
+        ideas=(
+            (0, "Without the rescale only those heads go wrong whose maximum grows in the second tile."),
+            (batch.num_heads, "Try a head whose largest score is among the last 13 keys."),
+        ),
     )
 
 
@@ -119,6 +148,11 @@ def to_base_2(lse: float) -> Question:
         truth=lambda: float(lse) * LOG2_E,
         because="{truth:.4f}: log2(x) = ln(x) · log2(e), and log2(e) = 1.4427.",
         hint="Both are the logarithm of the same sum of exponentials.",
+        ideas=(
+            (float(lse) / LOG2_E, "The other way round: 2 is smaller than e, so it takes more of them."),
+            (float(lse), "It is the same sum, but another logarithm."),
+            (2.0 ** float(lse), "Asked for is a logarithm, in base 2, not a power of 2."),
+        ),
     )
 
 
@@ -128,6 +162,10 @@ def weights_in_the_wrong_base(lse: torch.Tensor) -> Question:
         truth=lambda: torch.softmax(lse.double() * LOG2_E, 0),
         because="{truth}: every difference of LSE is stretched by 1.44, so the heavier partial gets too much.",
         hint="Convert the LSE to base 2, then weigh them with exp as if they were natural: a softmax.",
+        ideas=(
+            (torch.softmax(lse.double(), 0), "Those are the right ones. What if exp is applied to LSEs in base 2?"),
+            (torch.softmax(lse.double() / LOG2_E, 0), "LSEs in base 2 are larger than natural ones, not smaller."),
+        ),
     )
 
 
@@ -159,6 +197,17 @@ def worst_merge(lse: torch.Tensor, o: torch.Tensor) -> Question:
         truth=truth,
         because="{truth}: its weights add up to far more than 1, so the output is not a mean any more, it is inflated.",
         hint="Choose each wrong merge in the widget, order 'all at once', go to the end and read the error.",
+        ideas=(
+            (
+                "newcomer_unweighted",
+                "It is off, but its denominator is right. Compare it with the one whose weights do not even have "
+                "a sum in common with 1.",
+            ),
+            (
+                "base2_in_natural",
+                "Its weights are wrong, but they still add up to 1: the output stays a mean of the partials.",
+            ),
+        ),
     )
 
 
@@ -168,6 +217,10 @@ def nan_for_two_empty() -> Question:
         truth=lambda: next(name for name in MERGES if bool(_merge(name, 0.0, -math.inf, 0.0, -math.inf)[0].isnan())),
         because="{truth}: its maximum is −inf, and exp(−inf − (−inf)) is exp(NaN).",
         hint="Their maximum is −inf. What is −inf − (−inf), and which of the three looks out for it?",
+        ideas=(
+            ("merge_state", "There a difference that is not a number counts as −∞, and 0 / 0 as 0."),
+            ("guarded", "It looks out for just that: 0 / 0 counts as 0."),
+        ),
     )
 
 
@@ -177,6 +230,10 @@ def safe_with_garbage() -> Question:
         truth=lambda: next(name for name in MERGES if not bool(_merge(name, math.nan, -math.inf, 1.0, 2.0)[0].isnan())),
         because="{truth}: it does not read an O whose LSE is −inf. The others multiply it by 0, and 0 · NaN is NaN.",
         hint="Its weight is 0 in all three. What is 0 · NaN, and who does not multiply?",
+        ideas=(
+            ("merge_state", "Its weight is 0, but the O is multiplied all the same, and 0 · NaN is NaN."),
+            ("merge_state_v2", "It multiplies the O by its weight, 0, and 0 · NaN is NaN."),
+        ),
     )
 
 
@@ -193,6 +250,11 @@ def masked_split(batch: Batch, request: int, head: int) -> Question:
         truth=truth,
         because="{truth}: exp(−inf − (−inf)) is NaN, and a NaN stays. Guarded, the split counts as empty.",
         hint='float("nan") and float("-inf") are answers, too. Choose a recurrence, select split s0 in the widget.',
+        ideas=(
+            ([-math.inf, -math.inf], "Without the guard the maximum is −∞, and a score less the maximum is −∞ − (−∞)."),
+            ([-math.inf, math.nan], "The other way round: the guard is what keeps the NaN away."),
+            ([math.nan, math.nan], "With the guard the split counts as empty. What is the logarithm of an empty sum?"),
+        ),
     )
 
 

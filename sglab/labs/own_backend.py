@@ -102,6 +102,13 @@ def calls(backend: type[AttentionBackend], engine: Engine, prompt: str) -> Quest
         because="{truth}: the pass over the prompt gives the first token, four decode passes the others; prepare once "
         "per pass, attend once per pass and layer.",
         hint="How many passes are five tokens? The prompt's pass gives one already. And the model has four layers.",
+        ideas=(
+            ([6, 24], "The pass that reads the prompt gives the first token."),
+            ([5, 5], "attend comes once for each of the four layers."),
+            ([20, 20], "prepare comes once per pass: what it makes, all layers share."),
+            ([5, 4], "attend comes once per layer in *every* pass."),
+            ([1, 20], "Lengths change in every pass, so prepare comes in every pass."),
+        ),
     )
 
 
@@ -119,6 +126,20 @@ def visible_pairs(batch: ForwardBatch) -> Question:
         truth=truth,
         because="{truth}: the query at position p sees p + 1 keys, its own among them.",
         hint="A new token at position p sees positions 0 to p. A request's first one stands after its prefix.",
+        ideas=(
+            (
+                sum(len(span.slots) * (span.stop - span.start) for span in spans(batch)),
+                "A token does not see those after it.",
+            ),
+            (
+                sum((n := span.stop - span.start) * (n + 1) // 2 for span in spans(batch)),
+                "The cached tokens are keys, too: new ones see them.",
+            ),
+            (
+                sum(len(span.slots) * (len(span.slots) + 1) // 2 for span in spans(batch)),
+                "The cached tokens have no queries in this pass.",
+            ),
+        ),
     )
 
 
@@ -136,6 +157,10 @@ def refused_argument(batch: Batch, backend: str) -> Question:
         truth=truth,
         because="{truth}: the prompt is an EXTEND pass, which this backend does not declare. Nothing was written.",
         hint="Run it and read the error: the word before the colon, after the last dot.",
+        ideas=(
+            ("nothing", "It declares DECODE and IDLE. These are prompts."),
+            ("capabilities", "Those are what it declares. The refusal names what in the *call* they do not cover."),
+        ),
     )
 
 
@@ -150,6 +175,10 @@ def same_bits_as(backend: str, count: int) -> Question:
         truth=truth,
         because="{truth}: where the request is cut into as many parts, the same sums are made in the same order.",
         hint="Into how many parts does it cut a request in a batch of 1, 2, 3 …? Equal parts, equal bits.",
+        ideas=(
+            ({count}, "The same number of parts gives the same bits. Which other batches have as many parts?"),
+            (set(range(1, 9)), "So it should be. Here the number of parts depends on the batch."),
+        ),
     )
 
 
@@ -181,6 +210,11 @@ def padded_row(engine: Engine, backend: type[AttentionBackend], prompts: Sequenc
         because="{truth}: it attends to one token and writes slot 0, the dummy that no request holds. A length of 0 "
         "would be a softmax over nothing: NaN.",
         hint="AttentionBackend.graph_seq_len_fill_value, and the glossary on slot.",
+        ideas=(
+            ([0, 0], "A length of 0 would be a softmax over nothing."),
+            ([1, 1], "Slot 1 may be somebody's. Which slot is nobody's?"),
+            ([0, 1], "The length comes first. A length of 0 would be a softmax over nothing."),
+        ),
     )
 
 

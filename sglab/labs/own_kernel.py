@@ -30,6 +30,11 @@ def line_that_stores(launch: KernelLaunch) -> Question:
         truth=truth,
         because="{truth}: the compiler keeps for every instruction the line that it came from.",
         hint="session.run_to(opcode='st.global').at.instruction.source says file and line.",
+        ideas=(
+            (0, "Lines count from 1."),
+            (5, "That line loads."),
+            (1, "Line 1 is the decorator. The cell's lines count from there."),
+        ),
     )
 
 
@@ -44,6 +49,10 @@ def kinds_found(launch: KernelLaunch) -> Question:
         truth=truth,
         because="{truth}: a warp reads what another may not have written yet. A GPU often happens to get it right.",
         hint="{finding.kind for finding in turning.run().findings}.",
+        ideas=(
+            (set(), "The result was right. The sanitizers ask for order all the same: look at the findings."),
+            ({"race"}, "A race has two kinds: who came first, the read or the write? The finding's kind says it."),
+        ),
     )
 
 
@@ -61,6 +70,14 @@ def warp_and_lane_of_fault(launch: KernelLaunch) -> Question:
         truth=truth,
         because="{truth}: the first thread whose element lies past the end.",
         hint="Read the error's last line, or run session.run() and look at session.fault.",
+        ideas=(
+            ([3, 31], "That is the last thread. The first one that leaves the tensor is stopped."),
+            (
+                [0, 31],
+                "Elements 256 and on are missing: the whole third block is beyond the end. Which thread of it "
+                "came first?",
+            ),
+        ),
     )
 
 

@@ -22,6 +22,14 @@ def slot_of_token(batch: Batch, request: int, position: int) -> Question:
             "batch.req_to_token has one row per request; batch.req_pool_indices says which row is whose. "
             f"Or press / in the widget and type r{request} {position}."
         ),
+        ideas=(
+            (position, "That is the position in the request. Which slot of the pool holds it, req_to_token says."),
+            (
+                int(batch.slots(request)[0]) + position,
+                "Slots follow each other only within a page: after it the next page may lie anywhere.",
+            ),
+            (int(batch.slots(request)[position - 1]), "That is the token before it: positions count from 0."),
+        ),
     )
 
 
@@ -34,6 +42,19 @@ def page_and_row(batch: Batch, request: int, position: int) -> Question:
         ],
         because="[page, row] = {truth}: the slot's quotient and remainder by the page size.",
         hint="A page is page_size neighbouring slots: divide the slot by the page size and keep the remainder too.",
+        ideas=(
+            (
+                [
+                    int(batch.slots(request)[position]) % batch.page_size,
+                    int(batch.slots(request)[position]) // batch.page_size,
+                ],
+                "The page comes first, then the row.",
+            ),
+            (
+                [position // batch.page_size, position % batch.page_size],
+                "That is the how-manieth page of the request. Which page of the pool is it?",
+            ),
+        ),
     )
 
 
@@ -46,6 +67,13 @@ def can_hold(page_size: int, slot: int, position: int) -> Question:
             "Whole pages are handed out, so a token's row in its page is its position modulo the page size."
         ),
         hint="Compare slot % page_size with position % page_size for a few tokens of the batch: what always holds?",
+        ideas=(
+            (
+                slot % page_size != position % page_size,
+                f"Row {slot % page_size} of a page, and a position whose row is {position % page_size}: who hands "
+                "out whole pages?",
+            ),
+        ),
     )
 
 
@@ -55,6 +83,13 @@ def page_table_entries(page_table: torch.Tensor) -> Question:
         truth=lambda: int((page_table >= 0).sum()),
         because="{truth} entries, one per page, the last page of each request counted even when it is not full.",
         hint="Round each request's length up to whole pages, then add.",
+        ideas=(
+            (page_table.numel(), "So many entries has the table. Those that are still −1 were never written."),
+            (
+                int((page_table >= 0).sum()) - len(page_table),
+                "A last page that is not full is a page of the request, too.",
+            ),
+        ),
     )
 
 
@@ -75,6 +110,11 @@ def tokens_before_new_page(seq_len: int, page_size: int) -> Question:
         truth=truth,
         because="{truth}: that many rows of its last page are still empty. The next token after them takes a page.",
         hint="How many rows of the last page are in use?",
+        ideas=(
+            (seq_len % page_size, "So many rows of its last page are taken. How many are free?"),
+            (-seq_len % page_size + 1, "The last of these is the one that takes a new page."),
+            (page_size, "A whole page is free only after the last one was filled to the end."),
+        ),
     )
 
 
@@ -88,6 +128,17 @@ def pages_for_shared_prefix(page_size: int, prefix: int, extra: int) -> Question
             f"{prefix % page_size} prefix tokens and the {extra} new ones need pages of their own."
         ),
         hint="Only whole pages can be shared. Which of the prefix's tokens are in a page that is not full?",
+        ideas=(
+            (
+                -(-(prefix + extra) // page_size),
+                "So many pages it has in all. Whole pages of the prefix are shared, and cost nothing.",
+            ),
+            (
+                -(-(prefix + extra) // page_size) + -prefix // page_size,
+                "The prefix's last page is not full, so it is not shared: its tokens are computed again, in a "
+                "page of its own.",
+            ),
+        ),
     )
 
 
@@ -100,6 +151,10 @@ def poisoned_rows(probabilities: torch.Tensor, values: torch.Tensor) -> Question
             "NaN out of the sum."
         ),
         hint="The masked row's probability is exactly 0. What is 0 × NaN?",
+        ideas=(
+            (0, "The weight is 0, but 0 × NaN is NaN, and a sum with NaN in it is NaN."),
+            (values.shape[1], "One column of the values holds a NaN. Into which sums does it go?"),
+        ),
     )
 
 

@@ -92,6 +92,12 @@ def arrivals() -> Question:
         truth=truth,
         because="{truth}: one lane of the load warp, and one lane of each of the four sum warps.",
         hint="mbarrier_init takes the number. Or step past it: the second number under 'pending' in Barriers.",
+        ideas=(
+            ([4, 1], "The other way round: the load warp arrives at full, the sum warps at empty."),
+            ([32, 128], "One lane arrives for its warp."),
+            ([1, 128], "One lane arrives for each of the four sum warps."),
+            ([1, 1], "Four warps read a tile, and each says when it is done."),
+        ),
     )
 
 
@@ -107,6 +113,11 @@ def announced_bytes() -> Question:
         truth=truth,
         because="{truth}: 32 rows of 64 floats. The phase ends when the arrival and all these bytes are there.",
         hint="A tile is 32 × 64 float32.",
+        ideas=(
+            (ROWS * COLUMNS, "So many numbers. A float32 has four bytes."),
+            (0, "It is 0 before the announcement, and again when all has come."),
+            (2 * ROWS * COLUMNS * 4, "That is two tiles. Each stage has a barrier of its own."),
+        ),
     )
 
 
@@ -122,6 +133,10 @@ def parity_at_the_end(stages: int, tiles: int) -> Question:
         truth=truth,
         because="{truth}: each phase flips it, and stage 0 has had every other tile.",
         hint="How many tiles went through stage 0? Each completed phase flips the parity, which starts at 0.",
+        ideas=(
+            (1 - -(-tiles // stages) % 2, "Count the tiles of stage 0 alone: each of them ended one phase."),
+            (-(-tiles // stages), "So many phases have ended. A parity is the last bit of that number."),
+        ),
     )
 
 
@@ -139,6 +154,14 @@ def tiles_ahead(stages: int) -> Question:
         truth=truth,
         because="{truth}: then it waits for the empty barrier of the stage that comes next.",
         hint="Where would the next tile go?",
+        ideas=(
+            (
+                stages - 1,
+                "All stages may be full at once: the loader waits for none of them before it has filled the last.",
+            ),
+            (stages + 1, "Where would one more lie? Every stage holds a tile that is not read."),
+            (1, "That is what one stage allows."),
+        ),
     )
 
 
@@ -157,6 +180,11 @@ def missing_arrivals() -> Question:
         truth=truth,
         because="{truth}: four were expected, one came.",
         hint="Run the widget's session into the deadlock and read 'pending'.",
+        ideas=(
+            (1, "One has come. How many has it waited for?"),
+            (4, "So many it takes. One has come."),
+            (0, "Then the phase would be over, and nobody would wait."),
+        ),
     )
 
 
@@ -176,6 +204,11 @@ def wrong_under() -> Question:
         truth=truth,
         because="{truth}. Under the others nothing shows: a race that spares you is still a race.",
         hint="for s in lab.SCHEDULERS: early.run(scheduler=s); print(s, early.error()). Rounding leaves about 1e-6.",
+        ideas=(
+            (set(), "Under one of them at least the loader is quicker than the readers: look at the error of each."),
+            (set(SCHEDULERS), "Look again at what fair gave above."),
+            ({"fair"}, "Look again at what fair gave above."),
+        ),
     )
 
 
@@ -192,6 +225,9 @@ def race_found() -> Question:
             "that stage, and nothing does."
         ),
         hint='print(lab.Pipeline("early_arrival").run(sanitize=True).findings)',
+        ideas=(
+            (False, "It does not look at the result: it asks whether anything orders the read before the next copy."),
+        ),
     )
 
 

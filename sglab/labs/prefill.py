@@ -72,6 +72,13 @@ def tiles_computed(log: EventLog) -> Question:
         truth=truth,
         because="{truth}: each CTA ends with the tile that holds the last key its last query sees.",
         hint="A CTA has 128 queries, a tile 64 keys. At which position stands the last query of CTA 0?",
+        ideas=(
+            (33, "Those are all. Tiles that no query of the CTA may see are left out."),
+            (
+                18,
+                "That is a half, as of a prompt that stands alone. The queries here are the last 300 of 700 positions.",
+            ),
+        ),
     )
 
 
@@ -88,6 +95,10 @@ def tiles_with_a_mask(tile: AttentionTile) -> Question:
         because="{truth}: from what the first query of a CTA sees to what the last one does. Elsewhere FlashAttention "
         "leaves the comparison out.",
         hint="In which tiles does some query see some of the keys, but not all of them all?",
+        ideas=(
+            (3, "One per CTA? A CTA has 128 queries, a tile 64 keys: the diagonal crosses more than one."),
+            (0, "The diagonal crosses tiles: there some scores are hidden."),
+        ),
     )
 
 
@@ -242,6 +253,10 @@ def enough_polynomial() -> Question:
         truth=truth,
         because="{truth} of 16: then a tile's softmax fits into the two products of the other tile.",
         hint="Plan(lab.B200, polynomial=n / 16, corrects=False).tensor_share(), for n = 0, 1, 2, …",
+        ideas=(
+            (16, "Then FMA units would have all of it, and would be the bottleneck themselves. Fewer are enough."),
+            (0, "Without, the exponentials are the longest step."),
+        ),
     )
 
 
@@ -270,6 +285,12 @@ def pages_for_tma(page_sizes: Sequence[int] = (1, 16, 64, 128, 256), prompt: int
         because="{truth}: a page must hold whole tiles of 128 keys. Otherwise threads gather rows with cp.async.",
         hint="tile_size_fwd_sm90(128, 128, is_causal=True), from sglab.planning.fa3_tile_size, are rows and keys of a "
         "tile. A box of TMA stays in one page.",
+        ideas=(
+            (set(page_sizes), "A box of TMA stays in a page: pages of one token would be a copy per row."),
+            ({128}, "Larger pages hold whole tiles, too."),
+            ({64, 128, 256}, "A tile has 128 keys here: it would need two boxes of 64."),
+            ({256}, "A page of exactly one tile will do."),
+        ),
     )
 
 

@@ -72,6 +72,13 @@ def most_looked_at(weights: Weights, token: int) -> Question:
         truth=lambda: int(weights.matrix[token, :token].argmax()),
         because="{truth}: the largest weight of its row to the left of the diagonal.",
         hint=f"weights.matrix[{token}] is its row. Leave out its own column and those after it.",
+        ideas=(
+            (token, "That is the token itself."),
+            (
+                int(weights.matrix[:, token].argmax()),
+                "A row is who looks, a column who is looked at: you took its column.",
+            ),
+        ),
     )
 
 

@@ -57,6 +57,12 @@ def decode_intensity() -> Question:
         hint="Per token and KV head: K and V are 2 · 128 numbers of 2 bytes. Four query heads multiply and add each "
         "number once: 2 FLOPs. (Twice too much: are V's bytes counted? Half: is an addition counted?)",
         tolerance=0.02,
+        ideas=(
+            (8.0, "Are the values' bytes counted? K and V are read."),
+            (2.0, "A multiplication and an addition are two FLOPs."),
+            (1.0, "That is for a KV head of its own for each query head. Here four share one."),
+            (16.0, "Eight KV heads are read once each; four query heads use each of them."),
+        ),
     )
 
 
@@ -112,6 +118,13 @@ def prefill_length(machine: str = "H100") -> Question:
         because="{truth} tokens: FLOPs grow with the square of the length, bytes with the length.",
         hint="Ask machine.place(roofline.prefill([n], …)).bound for several n. The mask leaves about half of the "
         "scores: about 370 forgets it.",
+        ideas=(
+            *(
+                (n, "The causal mask leaves out about half of the scores: half the FLOPs, the same bytes.")
+                for n in range(360, 381)
+            ),
+            (295, "That is the ridge, in FLOPs per byte."),
+        ),
     )
 
 
@@ -127,6 +140,11 @@ def mla_compute_bound() -> Question:
         because="{truth}: 242 FLOPs per byte lie between its ridge of 206 and those of the H100 and B200. More "
         "bandwidth moves the ridge to the left.",
         hint="Compare one intensity with machine.ridge() of each of roofline.MACHINES. The answer is a set of names.",
+        ideas=(
+            (set(), "242 FLOPs per byte: on one of them the ridge is below that."),
+            (set(MACHINES), "242 FLOPs per byte. Compare with each ridge: 295, 206, 281."),
+            ({"H100", "B200"}, "Right of the ridge is compute-bound: 242 is above which ridge?"),
+        ),
     )
 
 
@@ -147,6 +165,11 @@ def padding(few: Capture, many: Capture) -> Question:
         "right of the arithmetic one, and no nearer to its result.",
         hint="Count both launches (roofline.count) and compare the one of 16 heads with roofline.mla_decode(…, "
         "num_heads=16). Fewer heads do not mean fewer FLOPs here.",
+        ideas=(
+            (1.0, "The tile has 128 rows whoever asks."),
+            (0.125, "That is which part of what was computed is used."),
+            (16.0, "16 is how many heads are real, of 128 rows."),
+        ),
     )
 
 
@@ -167,6 +190,14 @@ def what_limits(launch: Capture) -> Question:
         "it waits for is latency, which no roofline shows.",
         hint="A kernel near a roof is limited by that roof. How near is this one, in per cent? Answer 'memory', "
         "'compute' or 'neither'.",
+        ideas=(
+            (
+                "memory",
+                "It lies under the slanted roof, but how far below? It would have to read a hundred times as "
+                "fast to touch it.",
+            ),
+            ("compute", "The tensor cores of two SMs of 148 are at work, and those wait most of the time."),
+        ),
     )
 
 
@@ -183,6 +214,13 @@ def flattered() -> Question:
         "between, and the cache holds theirs.",
         hint="Divide the cold median by the warm one. The other columns differ for other reasons.",
         tolerance=0.03,
+        ideas=(
+            (1 / truth(), "The other way round: cold over warm."),
+            (
+                statistics.median(SAMPLES["copy 8 MiB"]["wall"]) / statistics.median(SAMPLES["copy 8 MiB"]["warm"]),
+                "The column wall has the host's work in it. Compare what differs in the cache alone.",
+            ),
+        ),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
@@ -53,6 +53,11 @@ def shared_prefix(engine: Engine, rid: str) -> Question:
         truth=lambda: entry.cached_tokens,
         because=f"{{truth}}: the tree keeps whole pages of {page} tokens, so what is shared is rounded down to them.",
         hint="Look at cached_tokens of its first batch entry, and divide by page_size.",
+        ideas=(
+            *((entry.cached_tokens + more, f"Only whole pages of {page} tokens are kept.") for more in range(1, page)),
+            (entry.cached_tokens // page, "Those are pages."),
+            (entry.new_tokens, "So many had to be computed. The others came from the tree."),
+        ),
     )
 
 
@@ -62,15 +67,38 @@ def tokens_of_step(engine: Engine, step: int) -> Question:
         truth=lambda: sum(entry.new_tokens for entry in engine.history.steps[step].batch),
         because="{truth}: the budget of a prefill pass is counted in tokens, not in requests.",
         hint="Add up new_tokens over the batch of engine.history.steps[...].",
+        ideas=(
+            (len(engine.history.steps[step].batch), "So many requests. Each of them has several tokens in this pass."),
+            (
+                max(entry.new_tokens for entry in engine.history.steps[step].batch),
+                "That is one of them. The pass computes them together.",
+            ),
+        ),
     )
 
 
 def retracted(engine: Engine) -> Question:
     """Who was retracted first."""
+
+    def truth() -> str:
+        return next(step.retracted[0] for step in engine.history.steps if step.retracted)
+
+    found = next((step for step in engine.history.steps if step.retracted), None)
+    ran = {entry.rid for entry in found.batch} if found else set()
     return Question(
-        truth=lambda: next(step.retracted[0] for step in engine.history.steps if step.retracted),
+        truth=truth,
         because="{truth}: of those that ran it had generated the fewest tokens, so the least work is done twice.",
         hint="steps[i].retracted lists names; find the first step in which it is not empty.",
+        ideas=tuple(
+            (
+                rid,
+                "It ran then, but had generated more: who has the fewest tokens goes, so that the least is done twice."
+                if rid in ran
+                else "It had no memory to give back: it was waiting.",
+            )
+            for rid in engine.history.arrivals
+            if found and rid not in found.retracted
+        ),
     )
 
 
@@ -92,7 +120,35 @@ def computed_twice(engine: Engine) -> Question:
         because="{truth}: what the tree still had of them when they came back did not have to be computed again.",
         hint="For each request keep the furthest position that was computed; a later batch entry that starts below it "
         "computes up to there again.",
+        ideas=(
+            (
+                sum(len(step.retracted) for step in engine.history.steps),
+                "So often somebody was retracted. How many tokens did it cost?",
+            ),
+            (
+                _read_again(engine, "length"),
+                "That is all that they read when they came back. The tree still had a part of it.",
+            ),
+            (
+                _read_again(engine, "new"),
+                "Close. The last token of each had been generated, but its keys were not computed before: one "
+                "too many for each return.",
+            ),
+        ),
     )
+
+
+def _read_again(engine: Engine, what: Literal["length", "new"]) -> int:
+    """Of all requests that came back: the tokens that they then read, or of these the ones that were computed."""
+    seen: set[str] = set()
+    total = 0
+    for step in engine.history.steps:
+        for entry in step.batch:
+            if entry.rid in seen and entry.phase != "decode":
+                total += entry.new_tokens + (entry.start if what == "length" else 0)
+            if entry.phase == "decode":
+                seen.add(entry.rid)
+    return total
 
 
 def balance(engine: Engine, step: int) -> Question:
@@ -102,6 +158,11 @@ def balance(engine: Engine, step: int) -> Question:
         truth=lambda: pool.size - pool.free - pool.evictable - pool.protected,
         because="{truth} private slots: free + evictable + protected + private is the pool, after every step.",
         hint="pool.size is the sum of four numbers, of which you know three.",
+        ideas=(
+            (pool.size - pool.free, "That is all that is in use. The tree's slots are among it."),
+            (pool.evictable + pool.protected, "Those are the tree's."),
+            (pool.free, "Those are free."),
+        ),
     )
 
 
@@ -117,6 +178,15 @@ def first_position(batch: Batch, request: int) -> Question:
         truth=truth,
         because="{truth}: that many tokens are cached already, and positions count from 0.",
         hint="Its cached tokens have the positions 0, 1, 2 … Which one comes next?",
+        ideas=(
+            (0, "The first tokens of this request are cached: they are not computed again."),
+            *(
+                (int(each) + 1, "Positions count from 0.")
+                for each in (
+                    batch.forward_batch.extend_prefix_lens if batch.forward_batch.extend_prefix_lens is not None else ()
+                )[request : request + 1]
+            ),
+        ),
     )
 
 
@@ -127,6 +197,13 @@ def evictable_tokens(batch: Batch) -> Question:
         truth=lambda: evictable,
         because="{truth}: whole pages of requests that left. What running requests use is locked.",
         hint="Which nodes have no lock? Add up their tokens.",
+        ideas=(
+            (batch.tree_cache.protected_size(), "Those are locked: a running request uses them."),
+            (
+                evictable + batch.tree_cache.protected_size(),
+                "That is the whole tree. What running requests use is locked.",
+            ),
+        ),
     )
 
 
@@ -156,6 +233,22 @@ def cached_prefixes(cases: Sequence[Case]) -> Question:
         truth=truth,
         because="{truth}: the longest common prefix with any of them, in whole pages.",
         hint="Compare the prompt with each list from the left; cut both to whole pages first. The longest counts.",
+        ideas=(
+            ([_common(served, prompt) for served, prompt, _ in cases], "The tree keeps whole pages: round down."),
+            (
+                [_common(served, prompt) // page for served, prompt, page in cases],
+                "Those are pages. How many tokens are in them?",
+            ),
+            ([0] * len(cases), "Some of the prompts begin as something did that was served before."),
+        ),
+    )
+
+
+def _common(served: list[list[int]], prompt: list[int]) -> int:
+    """The longest beginning that the prompt has in common with any list, pages left aside."""
+    return max(
+        next((i for i, (a, b) in enumerate(zip(each, prompt, strict=False)) if a != b), min(len(each), len(prompt)))
+        for each in served
     )
 
 

@@ -123,6 +123,12 @@ def in_flight_at_the_first_wait(paged: PagedDecode) -> Question:
         truth=lambda: paged.groups().waits[0].in_flight,
         because="{truth}: wait_group 3 leaves the three latest alone. Only group 0 must be there: K of the first tile.",
         hint="Four groups are closed by then, numbered from 0. wait_group N lets the N latest be in flight.",
+        ideas=(
+            ([0, 1, 2], "The three *latest* may be late. The oldest must be there."),
+            ([0], "That is the one that must be there: K of the first tile."),
+            ([0, 1, 2, 3], "Then it would not wait for anything."),
+            (3, "So many. Which are they?"),
+        ),
     )
 
 
@@ -137,6 +143,10 @@ def bytes_of_a_group(paged: PagedDecode) -> Question:
         truth=truth,
         because="{truth}: one cp.async of 16 bytes. The warp's 32 threads bring 512 bytes, and count one group each.",
         hint="The widget's bytes are of all 32 threads of the warp together.",
+        ideas=(
+            (512, "That is all 32 threads of the warp. Groups are counted by each thread for itself."),
+            (8, "So many numbers. A half has two bytes."),
+        ),
     )
 
 
@@ -150,6 +160,11 @@ def wait_for_stages(stages: int) -> Question:
         truth=truth,
         because="{truth}: K and V of every stage are closed, 2 per stage, and only the oldest is needed.",
         hint="How many groups are closed before the loop, with K and V a group each? All but one may be in flight.",
+        ideas=(
+            (2 * stages, "So many groups are closed: then it would wait for nothing."),
+            (stages - 1, "K and V of a stage are a group each."),
+            (2 * stages - 2, "Only K of the first tile is needed for the scores; its V may still be on its way."),
+        ),
     )
 
 
@@ -163,6 +178,11 @@ def union_bytes() -> Question:
             f"{storage.cta_sync_o_smem + storage.cta_sync_md_smem:,}, is in the same bytes, later."
         ),
         hint="A union takes its largest face. Two bytes per half: 16 × 128, 64 × 128 and 64 × 128 of them.",
+        ideas=(
+            (storage.total + 33_280, "A union: the exchange comes later, in the same bytes."),
+            (33_280, "A union is as large as its largest face."),
+            (storage.total // 2, "So many numbers. A half has two bytes."),
+        ),
     )
 
 
@@ -172,6 +192,10 @@ def exchange_bytes() -> Question:
         truth=lambda: shared_storage_qkvo(128, 64, DIM, DIM, 4).cta_sync_o_smem,
         because="{truth:,}, 256 KiB, and an SM has 228. So four warps share keys only where a tile has 16 rows.",
         hint="warps × rows × head dim × 4 bytes: o is exchanged in float32.",
+        ideas=(
+            (4 * 128 * DIM * 2, "O is exchanged in float32: four bytes each."),
+            (128 * DIM * 4, "Each of the four warps has an O of all 128 rows."),
+        ),
     )
 
 
@@ -190,6 +214,17 @@ def passes_of_one_ldmatrix(variant: str) -> Question:
         truth=truth,
         because=because[variant],
         hint="Divide 'passes' by 'times' in the tab 'banks', or press the instruction and read what follows.",
+        ideas=(
+            (
+                8,
+                "Eight for each matrix of eight rows in the same banks; .x4 loads four of them."
+                if variant == "linear"
+                else "Two per matrix? Eight chunks of a column now lie in eight different places.",
+            ),
+            (1, "One instruction, but four matrices: each takes at least a pass."),
+            (4 if variant == "linear" else 32, "So many it takes with the other layout."),
+            (16, "Count for one matrix of eight rows first, then four times that."),
+        ),
     )
 
 
@@ -199,6 +234,11 @@ def place_of_a_chunk(row: int, chunk: int) -> Question:
         truth=lambda: chunk ^ row % 8,
         because=f"{{truth}} = {chunk} ^ ({row} mod 8).",
         hint="chunk ^ (row mod 8): the exclusive or of two small numbers; write them in binary.",
+        ideas=(
+            (chunk, "That is its place in plain rows."),
+            (chunk ^ row, "The pattern repeats after eight rows: row mod 8."),
+            ((chunk + row) % 8, "It is an exclusive or, not a sum."),
+        ),
     )
 
 
@@ -229,6 +269,12 @@ def bytes_of_q(session: Session) -> Question:
         truth=truth,
         because="{truth:,}: 64 heads × 576 columns × 2 bytes, as nine boxes of 64 columns.",
         hint="Each box has 64 rows of 64 halves. The widget's list of tiles has those of map 0 and of map 1.",
+        ideas=(
+            (147_456, "That is the whole pair's: each CTA has 64 of the 128 heads."),
+            (65_536, "The rotary columns come by a box of their own: 576, not 512."),
+            (36_864, "So many numbers. A half has two bytes."),
+            (8192, "That is one box. Q has nine."),
+        ),
     )
 
 
@@ -247,6 +293,16 @@ def address_of_an_element(session: Session, row: int, column: int) -> Question:
         because=f"{{truth:#x}} = 0x400 + {row} × 128 + {place} × 16 + {column % 8} × 2: "
         f"chunk {chunk} of row {row} is at place {chunk} ^ ({row} mod 8) = {place}.",
         hint=f"Open the first tile and write {row}, {column} in the field beside 'values'. 0x… will do for an answer.",
+        ideas=(
+            (
+                0x400 + row * 128 + column * 2,
+                "So it would be in plain rows. The chunk of 16 bytes is moved by the swizzle.",
+            ),
+            (
+                row * 128 + place * 16 + column % 8 * 2,
+                "That counts from the beginning of the box. Where does the box begin?",
+            ),
+        ),
     )
 
 

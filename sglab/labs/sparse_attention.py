@@ -113,6 +113,13 @@ def tokens_for(given: Attention, share: float) -> Question:
         truth=truth,
         because="{truth}: most keys hardly count. That is what every method here lives on.",
         hint="given.weights().mean(0), sorted, largest first, and summed: where does the sum pass the share?",
+        ideas=(
+            (
+                int((given.weights().mean(0).sort(descending=True).values.cumsum(0) < share).sum()),
+                "With so many the sum is still below. One more passes it.",
+            ),
+            (len(given.keys), "Those are all keys. Fewer hold most of the weight."),
+        ),
     )
 
 
@@ -147,6 +154,13 @@ def recall(given: Attention, chosen: torch.Tensor) -> Question:
         truth=truth,
         because="{truth:.2f}: what it misses are keys of little weight, so the error is smaller than this suggests.",
         hint="Compare two sets: chosen, and given.best(len(chosen)). Order does not matter.",
+        ideas=(
+            (
+                len(set(given.best(len(chosen)).tolist()) & set(chosen.tolist())),
+                "So many of them. Asked for is a share.",
+            ),
+            (1.0, "The indexer is an approximation: compare the two sets."),
+        ),
     )
 
 

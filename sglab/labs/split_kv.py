@@ -32,6 +32,11 @@ def busy_sms(planner: str, seq_lens: Sequence[int], sm_count: int) -> Question:
         truth=truth,
         because=f"{{truth}} of {sm_count}: one CTA pair per request and split, one CTA per SM.",
         hint="One request, one split. How many CTAs does this kernel launch for it, and on how many SMs do they run?",
+        ideas=(
+            (1, "A split of this kernel is a pair of CTAs, and each has an SM."),
+            (sm_count, "All of them would be busy if the request were cut. This backend asks for one split."),
+            (64, "Heads are not spread over SMs: each CTA of the pair has 64 of the 128."),
+        ),
     )
 
 
@@ -45,6 +50,18 @@ def upstream_splits(K: int, B: int, sm_count: int) -> Question:
             f"But a split is a pair of CTAs: {chosen.ctas} CTAs on {sm_count} SMs are {chosen.waves:.2f} waves."
         ),
         hint="tiles = ceil(K / 128); budget = min(tiles, SMs // B); per_split = ceil(tiles / budget); ceil again.",
+        ideas=(
+            (
+                sm_count // B,
+                "That is the budget. Tiles are dealt out whole: how many per split, and how many splits are that?",
+            ),
+            (-(-K // 128), "So many tiles there are; there are not SMs enough for a split each."),
+            (sm_count // (2 * B), "This planner does not know yet that a split takes two SMs."),
+            (
+                set_split_kv_cluster_aware(K, B, sm_count).split_kv,
+                "That is what FlashInfer's copy chooses. CUTLASS's budget is twice as large.",
+            ),
+        ),
     )
 
 
@@ -55,6 +72,13 @@ def cluster_aware_splits(K: int, B: int, sm_count: int) -> Question:
         truth=lambda: chosen.split_kv,
         because=f"{{truth}}: half the budget, {chosen.ctas} CTAs, {chosen.waves:.2f} waves. No second turn.",
         hint="The same steps, with a budget of SMs // (2 · B): a split takes two SMs.",
+        ideas=(
+            (
+                set_split_kv(K, B, sm_count).split_kv,
+                "That is CUTLASS's choice. With two SMs to a split the budget is half.",
+            ),
+            (sm_count // (2 * B), "That is the budget. Now even it out over the tiles, as above."),
+        ),
     )
 
 
@@ -66,6 +90,12 @@ def workspace_bytes(split_kv: int, B: int) -> Question:
             f"{{truth}} bytes = {B} requests × {split_kv} splits × {NUM_HEADS} heads × (512 of O + 1 LSE) × 4 bytes."
         ),
         hint="A partial is 512 float32 of O and 1 float32 of LSE. There is one per request, split and head (128).",
+        ideas=(
+            (B * split_kv * NUM_HEADS * 512 * 2, "Partials are float32, and each has an LSE beside its 512 numbers."),
+            (B * split_kv * NUM_HEADS * 512 * 4, "Each partial has an LSE, too."),
+            (B * split_kv * NUM_HEADS * 513, "So many numbers. A float32 has four bytes."),
+            (split_kv * NUM_HEADS * 513 * 4, "That is one request's."),
+        ),
     )
 
 
@@ -83,6 +113,18 @@ def last_split_tokens(seq_len: int, split_kv: int) -> Question:
             f"The splits get {', '.join(map(str, shares))} tokens: the last one takes what is left."
         ),
         hint="Count in tiles of 128 tokens, round tiles per split up, and see where the last split starts.",
+        ideas=(
+            (seq_len // split_kv, "Tokens are not divided, tiles of 128 are, and rounded up."),
+            (
+                seq_len - (split_kv - 1) * (seq_len // split_kv),
+                "Tokens are not divided, tiles of 128 are, and rounded up.",
+            ),
+            (seq_len % 128, "That is the last tile. A split has several."),
+            (
+                seq_len - (split_kv - 1) * (tiles // split_kv) * 128,
+                "Tiles per split are rounded up: rounded down, tiles would be left over.",
+            ),
+        ),
     )
 
 
@@ -92,6 +134,14 @@ def wrong_merge_inflation(lse: torch.Tensor) -> Question:
         truth=lambda: float((lse.double() - lse.double().max()).exp().sum()),
         because="{truth:.4f}: the weights exp(lse_i − max) add up to that, not to 1.",
         hint="Weights that divide by exp(max) add up to the sum of exp(lse_i − max). What is that sum here?",
+        ideas=(
+            (len(lse), "So it would be if all parts weighed the same. Here they do not."),
+            (
+                1 / float((lse.double() - lse.double().max()).exp().sum()),
+                "By that the wrong result has to be multiplied to be right. How much too large is it?",
+            ),
+            (float(lse.double().exp().sum()), "Divide that by exp of the largest LSE, as the wrong merge does."),
+        ),
     )
 
 
@@ -109,6 +159,17 @@ def least_idle(planners: Iterable[str], seq_lens: Sequence[int], sm_count: int) 
         truth=truth,
         because="{truth}: it gives out equal shares of all the work, and lets a CTA continue with the next request.",
         hint="Compare the column idle in the table below the charts. The name is one of names, in quotes.",
+        ideas=(
+            (
+                "cutlass_mla_individual",
+                "One number of splits for the whole launch: the short requests' units have hardly anything to do.",
+            ),
+            (
+                "flashinfer_cutlass_mla",
+                "It minds that a split takes two SMs, but deals out splits request by request, not the whole of "
+                "the work.",
+            ),
+        ),
     )
 
 
@@ -118,6 +179,10 @@ def partials_of(plan: DecodePlan, request: int) -> Question:
         truth=lambda: int(plan.o_indptr[request + 1] - plan.o_indptr[request]),
         because="{truth}: its chunks, each a row of partial output, from o_indptr[i] up to o_indptr[i + 1].",
         hint="o_indptr is a running total: where do the request's rows start, and where the next one's?",
+        ideas=(
+            (int(plan.o_indptr[request + 1]), "That is where its rows end. Where do they begin?"),
+            (int(plan.o_indptr[request]), "That is where its rows begin. How many are there up to the next request's?"),
+        ),
     )
 
 

@@ -68,6 +68,11 @@ def rows_of_exchanged_lanes(one: int = 0, other: int = 4) -> Question:
         truth=truth,
         because="{truth}: four neighbouring lanes share a row, and each has a second one eight rows further down.",
         hint="Press lane 0 in the Layout widget: it lights up in several rows. Then lane 4.",
+        ideas=(
+            ({one // 4, other // 4}, "Each lane has elements of two rows: the second is eight further down."),
+            ({one, other}, "Lanes are not rows: four neighbouring lanes share a row."),
+            (set(range(16)), "The other lanes still hold what they should."),
+        ),
     )
 
 
@@ -87,11 +92,21 @@ def right_rows(stored_b: str = "128B") -> Question:
             "agree, every factor still finds its partner: an eighth of 4,096. A test of the diagonal would pass!",
             hint="A sum of products does not care about their order. When are a row of A and a row of B read in the "
             "same wrong order?",
+            ideas=(
+                (64, "Those are eight rows of A and eight of B that are not moved at all. More pairs agree."),
+                (8 * 64, "Eight rows of A are read right, but B's are not; and other pairs are wrong in the same way."),
+                (0, "Where both are read in the same wrong order, every factor still finds its partner."),
+            ),
         )
     return Question(
         truth=truth,
         because="{truth}: rows 0, 8, 16, …: chunk c is looked for at c ^ (r mod 8), which is c where r mod 8 is 0.",
         hint="The swizzle moves chunk c of row r to place c ^ (r mod 8). For which rows is that no change?",
+        ideas=(
+            (0, "In some rows the swizzle moves nothing."),
+            (1, "Row 0 is one of them. The pattern repeats."),
+            (32, "Even rows move, too: chunk c of row 2 is looked for at place c ^ 2."),
+        ),
     )
 
 
@@ -157,6 +172,11 @@ def wrong_field(tile: Tile) -> Question:
         because="{truth}: it is not checked against your tiles. What is not multiplied keeps what it held.",
         hint="tile.d[0] is tensor memory, 128 lanes × 128 columns, and held −1. Where does it still? No product should "
         "write to the columns from 64 on.",
+        ideas=(
+            (["M", 64], "All 128 lanes were written. Which columns were not?"),
+            (["N", 128], "Too large an N would have written more columns. Here some are left at −1."),
+            (["N", 64], "That is what its author meant."),
+        ),
     )
 
 
@@ -172,10 +192,11 @@ def commit_first() -> Question:
         truth=truth,
         because="{truth:g}: a commit covers what its thread started before it. That was nothing: it arrived at once.",
         hint="What does a commit wait for? What did tensor memory hold before the products?",
+        ideas=((0.0, "Tensor memory was not zero before the products."),),
     )
 
 
-def columns_left(head_dim: int = 128, keys: int = 128) -> Question:
+def columns_left(head_dim: int = 64, keys: int = 128) -> Question:
     """Columns of tensor memory that are free beside two S (128 queries by `keys`) and two O (128 by `head_dim`)."""
 
     def truth() -> int:
@@ -184,8 +205,15 @@ def columns_left(head_dim: int = 128, keys: int = 128) -> Question:
 
     return Question(
         truth=truth,
-        because="{truth}: 2 · 128 + 2 · 128 are all of them. So P goes over S, as here.",
+        because=f"{{truth}}: 512 − 2 · {keys} − 2 · {head_dim}. Two P of halves take {keys}: they would just fit "
+        "beside "
+        "their S, where 128 dims leave nothing.",
         hint="Each has 128 lanes, and a float32 takes a column.",
+        ideas=(
+            (512 - keys - head_dim, "There are two of each."),
+            (0, "So it is with 128 dims, in the figure. Here O is narrower."),
+            (512 - keys - 2 * head_dim, "A float32 takes a whole column, a half would take half of one."),
+        ),
     )
 
 
@@ -203,6 +231,11 @@ def place_of_element(row: int, column: int) -> Question:
         because="{truth}: with M = 256 each CTA keeps 128 rows of D, whole ones, though each brought only half of B.",
         hint="Each CTA has 128 lanes, for as many rows of D. lab.coordinates(256, 128) are operands whose D says what "
         "lies where: run a pair's tile on them and look at its d.",
+        ideas=(
+            ([0, row, column], "A CTA has 128 lanes: rows from 128 on are the other CTA's."),
+            ([1, row, column], "Its lanes count from 0 in each CTA."),
+            ([row - 128, 1, column], "The CTA comes first."),
+        ),
     )
 
 
@@ -228,4 +261,9 @@ def scaled_by(lane: int, column: int, byte: int) -> Question:
         because="{truth}: 32 lanes hold 32 rows, the next column the next 32, and a word's bytes are four blocks.",
         hint="A has 128 rows and four blocks of 32 along K: 512 scales, in 32 lanes × 4 columns × 4 bytes. Rows fill "
         "the lanes first.",
+        ideas=(
+            ([lane, byte], "Column 1 holds the scales of other rows than column 0."),
+            ([32 * column + lane, column], "The byte says which block along K, the column which rows."),
+            ([4 * lane + column, byte], "Rows fill the 32 lanes of a column first, then the next column."),
+        ),
     )

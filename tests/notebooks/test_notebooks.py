@@ -125,10 +125,36 @@ def run(notebook: nbformat.NotebookNode) -> None:
         NotebookClient(notebook, timeout=3600, resources={"metadata": {"path": str(NOTEBOOKS[0].parent)}}).execute()
 
 
+JUDGED = """
+def _judge(question):
+    if callable(getattr(question, "answer", None)):
+        assert question.check(question.answer()).right, question.answer()
+    for idea, feedback in getattr(question, "ideas", ()) or ():
+        verdict = question.check(idea)
+        assert verdict.right is False and verdict.text.startswith(feedback), (idea, feedback, str(verdict))
+_judge(ASKED)
+"""
+
+
+def _questions(source: str) -> str:
+    """The expression whose `check` a cell calls."""
+    (found,) = [
+        ast.unparse(node.func.value)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "check"
+    ]
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
 def test_runs_top_to_bottom(path: Path) -> None:
+    """As it is shipped; and each question, where it stands, takes its right answer and knows wrong ones apart."""
     notebook = nbformat.read(path, as_version=4)
+    for i, cell in reversed(list(enumerate(notebook.cells))):
+        if cell.cell_type == "code" and ".check(answer)" in cell.source:
+            asked = _questions(cell.source)
+            notebook.cells.insert(i + 1, nbformat.v4.new_code_cell(JUDGED.replace("ASKED", asked)))
     run(notebook)
     shown = [str(output) for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     sources = [cell.source for cell in notebook.cells]
