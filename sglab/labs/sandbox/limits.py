@@ -15,6 +15,7 @@ class Limits:
         seconds: of wall-clock time; then everything ends.
         cpu_seconds: of processor time.
         memory: bytes of address space of each process; 0 for no limit.
+        resident: bytes of memory in use by all its processes together, where a PID namespace is in force.
         processes: 1 means that it may start none.
         threads: that it may have.
         files: open at once.
@@ -27,6 +28,7 @@ class Limits:
     seconds: float = 10
     cpu_seconds: int = 10
     memory: int = 2 * GIB
+    resident: int = GIB
     processes: int = 1
     threads: int = 32
     files: int = 64
@@ -39,9 +41,20 @@ class Limits:
         return asdict(self)
 
 
-COMPILING = Limits(seconds=60, cpu_seconds=60, memory=8 * GIB, processes=24, threads=64, files=256, file_bytes=64 * MIB)
+COMPILING = Limits(
+    seconds=60,
+    cpu_seconds=60,
+    memory=8 * GIB,
+    resident=3 * GIB,
+    processes=24,
+    threads=64,
+    files=256,
+    file_bytes=64 * MIB,
+)
 """For nvcc: it starts other programs."""
-LAUNCHING = Limits(seconds=180, cpu_seconds=120, memory=24 * GIB, processes=24, threads=64, files=512)
+LAUNCHING = Limits(seconds=180, cpu_seconds=120, memory=24 * GIB, resident=3 * GIB, processes=24, threads=64, files=512)
 """For Python that compiles kernels: torch and Triton reserve much address space."""
-EMULATING = Limits(seconds=240, cpu_seconds=120, memory=24 * GIB, threads=64, files=256, output=64 * MIB)
+EMULATING = Limits(
+    seconds=240, cpu_seconds=120, memory=24 * GIB, resident=3 * GIB, threads=64, files=256, output=64 * MIB
+)
 """For our own emulator on PTX from a submission."""
