@@ -19,7 +19,7 @@ from sglab.labs.grading.report import write_reports
 from sglab.labs.grading.submissions import hand_in
 from sglab.labs.grading.tables import grade_book, leaderboard
 from sglab.labs.sandbox import OpenBench, Sandbox, SandboxError
-from tests.support.labs import selftest, simulate_class
+from tests.support.labs import hostile, selftest, simulate_class
 
 
 @pytest.fixture
@@ -58,6 +58,27 @@ def test_a_class_with_hostile_ones_among_them(submissions: Path, tmp_path: Path)
     assert next(row for row in rows if row["student"] == "cyd")["ideas"].split()[0] == "twenty_once"
     thief = next(each for each in grades if each.student == "reads_others")
     assert all("retract" not in text.partition("STOLEN")[2] for text in thief.printed.values())
+
+
+SLOW = {"hangs", "sleeps", "changes_time", "ignores_signals", "fills_the_disk", "leaves_a_daemon", "threads", "prints"}
+"""They end with the time, or are tried in tests of the sandbox."""
+
+
+@pytest.mark.parametrize("name", sorted({*simulate_class.HOSTILE, *hostile.MANIFESTS, *hostile.LINKS} - SLOW))
+def test_a_hostile_submission_costs_only_itself(name: str, tmp_path: Path) -> None:
+    one, folder = lab("06"), tmp_path / "submissions"
+    place = folder / "eve" / one.folder
+    simulate_class.write(place, simulate_class.hostile_files(one, name, folder))
+    if name in hostile.LINKS:
+        simulate_class.link(place, one)
+    simulate_class.write(folder / "ada" / one.folder, {"answers.py": selftest.solution(one, "ada")["answers.py"]})
+    found = find_submissions(folder)
+    assert [(each.student, each.lab.id) for each in found] == [("ada", "06"), ("eve", "06")], "no link is followed"
+    bench = Sandbox(hidden=[folder])
+    ada, eve = grade_all(found, bench, "secret", tmp_path / "journal")
+    assert (ada.points, eve.points) == (5, 0)
+    assert "STOLEN [" not in str(eve.printed) and "STOLEN b" not in str(eve.printed)
+    assert "STOLEN /" not in str(eve.printed)
 
 
 def grade_of(student: str, tmp_path: Path, files: dict[str, str], **manifest: object) -> Grade:

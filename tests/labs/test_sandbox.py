@@ -3,7 +3,9 @@
 import errno
 import json
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 from sglab.labs.launches import build, capture
 from sglab.labs.sandbox import CALLS, COMPILING, LAUNCHING, Ended, Limits, Sandbox, SandboxError
+from sglab.labs.sandbox import sandbox
 from sglab.labs.sandbox.inside import wire
 from sglab.labs.sandbox.sandbox import SOLUTIONS
 from tests.support.compilers import has_nvcc
@@ -50,6 +53,44 @@ def test_what_is_in_force_is_said_before_any_of_its_code_runs() -> None:
 
 def test_an_endless_loop_ends() -> None:
     assert run("def f():\n    while True: pass").failed
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="needs the scheduler's figures")
+def test_whoever_waits_for_a_processor_has_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty checks at once took their submissions' time from each other."""
+    short = Limits(seconds=0.6, patience=100)
+    monkeypatch.setattr(sandbox, "_waited", lambda process: 60.0)
+    assert not run("import time\ndef f(): time.sleep(1.5)", short).failed
+    monkeypatch.setattr(sandbox, "_waited", lambda process: 0.0)
+    assert "not done after 0.6 s" in run("import time\ndef f(): time.sleep(999)", short).failed
+    monkeypatch.setattr(sandbox, "_waited", lambda process: 1e9)
+    assert run("import time\ndef f(): time.sleep(999)", Limits(seconds=0.5, patience=2)).failed
+
+
+def test_how_long_a_process_and_those_below_it_waited_is_read_from_the_system() -> None:
+    if not Path("/proc/self/schedstat").exists():
+        pytest.skip("needs the scheduler's figures")
+    spin = "import os, subprocess, sys\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+    spin += "work = 'import time; t = time.process_time()\\nwhile time.process_time() - t < 0.3: pass'\n"
+    spin += "two = [subprocess.Popen([sys.executable, '-c', work]) for _ in range(2)]\n"
+    spin += "two[0].wait(), two[1].wait(), sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", spin], stdin=subprocess.PIPE) as process:
+        longest = 0.0
+        while process.stdin and longest < 0.1 and process.poll() is None:
+            longest = max(longest, sandbox._waited(process.pid))
+            time.sleep(0.01)
+        process.kill()
+    assert longest >= 0.1
+
+
+def test_an_answer_that_comes_with_the_end_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The grader had looked for an answer, then saw that the process had ended, and looked no more."""
+
+    def ended_meanwhile(process: subprocess.Popen[bytes]) -> int | None:
+        return process.wait() if process.stdin is None or process.stdin.closed else None
+
+    monkeypatch.setattr(subprocess.Popen, "poll", ended_meanwhile)
+    assert answer("import time\ntime.sleep(0.3)\ndef f(): return 1") == {"value": 1}
 
 
 def test_sleeping_ends_after_the_time() -> None:

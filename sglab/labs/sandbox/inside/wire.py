@@ -128,6 +128,8 @@ def _value(header: Any, blobs: _Blobs, depth: int) -> Any:
             return {_key(key): _value(value, blobs, depth + 1) for key, value in content}
         if kind == ARRAY:
             return _array(content, blobs)
+    except WireError:
+        raise
     except (TypeError, ValueError) as error:
         raise WireError(f"a broken {kind}: {error}") from None
     raise WireError(f"an object of unknown kind, {kind!r:.40}")
