@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from sglab.labs.launches import build, capture
-from sglab.labs.sandbox import CALLS, COMPILING, LAUNCHING, Ended, Limits, Sandbox, SandboxError
-from sglab.labs.sandbox import sandbox
+from sglab.labs.sandbox import CALLS, COMPILING, LAUNCHING, Ended, Limits, Sandbox, SandboxError, sandbox
 from sglab.labs.sandbox.inside import wire
 from sglab.labs.sandbox.sandbox import SOLUTIONS
 from tests.support.compilers import has_nvcc
