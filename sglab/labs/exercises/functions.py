@@ -171,10 +171,12 @@ def short(value: Any) -> str:
 
 def _rounded(value: Any) -> Any:
     """Arrays as lists; four digits."""
+    if isinstance(value, np.ndarray) and value.size > MOST_SHOWN:
+        value = value.reshape(-1)[:MOST_SHOWN]
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_rounded(item) for item in value]
+        return [_rounded(item) for item in value[:MOST_SHOWN]]
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 

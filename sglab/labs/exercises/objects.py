@@ -121,6 +121,8 @@ class ObjectExercise(Exercise):
         return marks
 
     def _shown(self, one: _Scene, given: Sequence[Mapping[str, Any]], place: int, made: Mapping[str, Any]) -> str:
+        if "NotImplementedError" in str(made.get("error")):
+            return f"{self.name}.__init__ is still to be written."
         if "error" in made:
             return f"{self.name}({', '.join(map(short, one.args))}) failed: {str(made['error'])[:400]}"
         if "NotImplementedError" in str(given[place].get("error")):

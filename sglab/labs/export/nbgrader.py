@@ -13,6 +13,7 @@ from .notebook import code, criteria, file_cell, files, markdown, name_of, title
 CONFIG = """c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = "sglab"
 c.ExecutePreprocessor.timeout = 900  # kernels of a lab are compiled and emulated
+c.ExecutePreprocessor.iopub_timeout = 60  # on a busy machine the usual 4 s lose a submission
 """
 
 

@@ -87,28 +87,62 @@ def find_submissions(folder: Path) -> list[Submission]:
                 one = lab(place.name)
             except ValueError:
                 continue
-            if not place.is_symlink() and place.is_dir():
-                found.append(_read(student.name, one, place))
+            if (opened := _opened(student, place.name)) is not None:
+                with opened as inside:
+                    found.append(_read(student.name, one, inside))
     if not found:
         raise ValueError(f"{folder}: expected folders student/lab such as ada/01_page_table; there is none")
     return found
 
 
-def _read(student: str, one: Lab, place: Path) -> Submission:
+class _Place:
+    """An open folder: what its owner puts in its place meanwhile, a link for example, is not read."""
+
+    def __init__(self, folder: Path, descriptor: int | None) -> None:
+        self._folder, self._descriptor = folder, descriptor
+
+    def __enter__(self) -> _Place:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+    def open(self, name: str, flags: int) -> int:
+        flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        if self._descriptor is None:
+            return os.open(self._folder / name, flags)
+        return os.open(name, flags, dir_fd=self._descriptor)
+
+
+def _opened(student: Path, lab: str) -> _Place | None:
+    """A student's folder of a lab; None where it is a link or no folder."""
+    place = student / lab
+    if os.open not in os.supports_dir_fd:  # Windows
+        return _Place(place, None) if place.is_dir() and not place.is_symlink() else None
+    folder = os.O_RDONLY | os.O_DIRECTORY
+    try:
+        with _Place(student, os.open(student, folder | os.O_NOFOLLOW)) as above:
+            return _Place(place, above.open(lab, folder))
+    except OSError:
+        return None
+
+
+def _read(student: str, one: Lab, place: _Place) -> Submission:
     sources, problems = {}, []
     for name in one.files:
         try:
-            sources[name] = _text(place / name)
+            sources[name] = _text(place, name)
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
             problems.append(f"{name}: {error}")
-    return Submission(student, one, sources, _hints(place / MANIFEST, one), tuple(problems))
+    return Submission(student, one, sources, _hints(place, one), tuple(problems))
 
 
-def _text(path: Path) -> str:
+def _text(place: _Place, name: str) -> str:
     """A regular file's text; no link is followed, nothing that is not a file is opened."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    descriptor = place.open(name, os.O_RDONLY)
     try:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
@@ -120,11 +154,11 @@ def _text(path: Path) -> str:
         os.close(descriptor)
 
 
-def _hints(manifest: Path, one: Lab) -> dict[str, int]:
+def _hints(place: _Place, one: Lab) -> dict[str, int]:
     try:
-        data: Any = json.loads(_text(manifest))
+        data: Any = json.loads(_text(place, MANIFEST))
         given = {str(name): int(level) for name, level in data["hints"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ArithmeticError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
     known = {each.id: len(each.hints) for each in one.exercises}
     return {name: max(0, min(level, known[name])) for name, level in given.items() if name in known}

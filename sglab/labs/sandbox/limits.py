@@ -12,9 +12,11 @@ class Limits:
     """Of one process of a submission, with all that it starts.
 
     Attributes:
-        seconds: of wall-clock time; then everything ends.
+        seconds: of wall-clock time in which it had a processor when it wanted one; then everything ends.
+        patience: how many times as long it may take at most, where others have the processors.
         cpu_seconds: of processor time.
         memory: bytes of address space of each process; 0 for no limit.
+        resident: bytes of memory in use by all its processes together, where a PID namespace is in force.
         processes: 1 means that it may start none.
         threads: that it may have.
         files: open at once.
@@ -25,8 +27,10 @@ class Limits:
     """
 
     seconds: float = 10
+    patience: float = 10
     cpu_seconds: int = 10
     memory: int = 2 * GIB
+    resident: int = GIB
     processes: int = 1
     threads: int = 32
     files: int = 64
@@ -39,9 +43,23 @@ class Limits:
         return asdict(self)
 
 
-COMPILING = Limits(seconds=60, cpu_seconds=60, memory=8 * GIB, processes=24, threads=64, files=256, file_bytes=64 * MIB)
+COMPILING = Limits(
+    seconds=60,
+    patience=3,
+    cpu_seconds=60,
+    memory=8 * GIB,
+    resident=3 * GIB,
+    processes=24,
+    threads=64,
+    files=256,
+    file_bytes=64 * MIB,
+)
 """For nvcc: it starts other programs."""
-LAUNCHING = Limits(seconds=180, cpu_seconds=120, memory=24 * GIB, processes=24, threads=64, files=512)
+LAUNCHING = Limits(
+    seconds=180, patience=3, cpu_seconds=120, memory=24 * GIB, resident=3 * GIB, processes=24, threads=64, files=512
+)
 """For Python that compiles kernels: torch and Triton reserve much address space."""
-EMULATING = Limits(seconds=240, cpu_seconds=120, memory=24 * GIB, threads=64, files=256, output=64 * MIB)
+EMULATING = Limits(
+    seconds=240, patience=3, cpu_seconds=120, memory=24 * GIB, resident=3 * GIB, threads=64, files=256, output=64 * MIB
+)
 """For our own emulator on PTX from a submission."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from .inside import calls, wire
-from .inside.main import EXIT_UNCONFINED, UNCONFINED
+from .inside.main import EXIT_MEMORY, REFUSED, UNCONFINED
 from .limits import Limits
 
 _FOLDER = Path(__file__).parent
@@ -26,17 +26,43 @@ _START = "import sys; sys.path.insert(0, sys.argv[1]); from inside.main import m
 _PACKAGE = Path(__file__).resolve().parents[2]
 _KERNELS = [root / "csrc" / "kernels" for root in (_PACKAGE, _PACKAGE.parent)]
 _OURS = ("portable", "sm90", "sm100", "lessons")
-SOLUTIONS = (_PACKAGE.parent / "labs", *(root / name for root in _KERNELS for name in _OURS))
-"""No submission sees these: the instructors' folder, in a checkout, and our own kernels, which it could include."""
 CALLS = "inside.calls:run"
 """The program that calls a submission's functions; it sees numpy and no sglab."""
+
+
+def _history(checkout: Path) -> tuple[Path, ...]:
+    """Where Git keeps a checkout's files, solutions among them: in it, or, of a further work tree, elsewhere."""
+    link = checkout / ".git"
+    if not link.is_file():
+        return (link,)
+    folder = Path(checkout, link.read_text("utf-8").partition("gitdir:")[2].strip())
+    return (folder.parents[1] if folder.parent.name == "worktrees" else folder,)
+
+
+SOLUTIONS = (
+    _PACKAGE.parent / "labs",
+    *(_PACKAGE.parent / name for name in ("build", "dist")),
+    *(_history(_PACKAGE.parent) if (_PACKAGE.parent / "labs").is_dir() else ()),
+    *(root / name for root in _KERNELS for name in _OURS),
+)
+"""No submission sees these: of a checkout the instructors' folder, with its history and what was built of it; our own
+kernels, which a submission could include."""
+LAUNCHES = ("sglab.labs.launches.capture:run",)
+"""The programs in which a submission's Python launches kernels; they see sglab, but what is READY."""
+READY = tuple(_PACKAGE / name for name in ("attention", "engine", "kernels", "models", "serving", "labs/coursework"))
+"""What a submission that launches kernels does not see besides: ready-made ones, and the judges."""
 _CHUNK = 1 << 16
 _REASONS = {
+    EXIT_MEMORY: "it used more memory than the limit",
     128 + signal.SIGXCPU: "it used more processor time than the limit",
     128 + signal.SIGXFSZ: "it wrote a file larger than the limit",
     128 + signal.SIGSEGV: "it crashed (segmentation fault), or started too many processes",
     128 + signal.SIGSYS: "it made a forbidden system call",
 }
+
+
+class SandboxError(RuntimeError):
+    """Submissions cannot be held on this machine as it is."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +96,8 @@ class Sandbox:
     """A process for each run.
 
     Attributes:
-        hidden: folders that no submission may see: other submissions, results, solutions. Without a mount namespace
-            they are only as safe as their permissions.
+        hidden: folders and files that no submission may see: other submissions, results, solutions. Without a mount
+            namespace they are only as safe as their permissions.
         namespaces: whether to ask the system for namespaces.
     """
 
@@ -83,12 +109,14 @@ class Sandbox:
         """Runs `program` ("module:function") on `payload`, both ours; what the payload holds may be anybody's."""
         folder = tempfile.mkdtemp(prefix="sglab-lab-")
         paths = [path for path in sys.path if path]
-        hidden = [str(Path(path).resolve()) for path in (*self.hidden, *SOLUTIONS) if Path(path).is_dir()]
+        hidden = [str(Path(path).resolve()) for path in (*self.hidden, *SOLUTIONS) if Path(path).exists()]
         tools = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
         needed = [sys.prefix, sys.base_prefix, sys.executable, os.__file__, *tools, *paths]
         hidden += _private(Path.home(), needed)
         if any(path.startswith("/tmp/") for path in needed):
             hidden += _private(Path("/tmp"), [*needed, folder])
+        if program in LAUNCHES:
+            hidden += [str(path) for path in READY if path.is_dir()]
         if program == CALLS:
             hidden.append(str(_PACKAGE))
             paths = [path for path in paths if not Path(path, "sglab").is_dir()] + _numpy_beside_sglab(paths)
@@ -130,9 +158,11 @@ class Sandbox:
             _end(process)
             with os.fdopen(status_read, "rb") as status:
                 enforced = _enforced(status)
+        if enforced[:1] and enforced[0].startswith(REFUSED):
+            raise SandboxError(f"nothing was run: {enforced[0]}")
         result, failed = _read(answer, why, process.returncode)
-        if process.returncode == EXIT_UNCONFINED:
-            failed = "; ".join(enforced)
+        if enforced[:1] and enforced[0].startswith(UNCONFINED):
+            failed, enforced = enforced[0], ()
         return Ended(result, failed, text.decode("utf-8", "replace"), enforced, time.monotonic() - began)
 
 
@@ -197,6 +227,7 @@ def _conversation(
     """Sends the request and reads until the process ends or goes too far: answer, printed text, why it was ended."""
     assert process.stdin and process.stdout and process.stderr
     answer, text, pending = bytearray(), bytearray(), memoryview(request)
+    until = began + limits.seconds
     with selectors.DefaultSelector() as selector:
         for file, event in (
             (process.stdin, selectors.EVENT_WRITE),
@@ -206,9 +237,13 @@ def _conversation(
             os.set_blocking(file.fileno(), False)
             selector.register(file, event)
         while selector.get_map():
-            left = limits.seconds - (time.monotonic() - began)
+            left = until - time.monotonic()
             if left <= 0:
-                return bytes(answer), bytes(text), f"it was not done after {limits.seconds:g} s"
+                until = began + limits.seconds + min(_waited(process.pid), limits.patience * limits.seconds)
+                if until <= time.monotonic():
+                    return bytes(answer), bytes(text), f"it was not done after {limits.seconds:g} s"
+                continue
+            over = process.poll() is not None  # before looking: what it wrote at its end is there then
             ready = selector.select(min(left, 0.05))
             for key, _ in ready:
                 if key.fileobj is process.stdin:
@@ -222,9 +257,23 @@ def _conversation(
                     return b"", bytes(text[: limits.text]), f"it {what} more than {most} bytes"
                 if not data:
                     selector.unregister(key.fileobj)
-            if not ready and process.poll() is not None:
+            if not ready and over:
                 break  # what it started may still hold the pipes
     return bytes(answer), bytes(text), ""
+
+
+def _waited(process: int) -> float:
+    """Seconds for which a process, or one below it, was ready to run and others had the processors: on a machine where
+    a whole class computes, that is no fault of the submission. 0 where the system does not say."""
+    longest, todo = 0.0, [str(process)]
+    while todo:
+        place = Path("/proc", todo.pop())
+        try:
+            longest = max(longest, int((place / "schedstat").read_text().split()[1]) / 1e9)
+            todo += (place / "task" / place.name / "children").read_text().split()
+        except (OSError, ValueError, IndexError):
+            continue  # it has ended, or the kernel keeps no such figures
+    return longest
 
 
 def _send(process: subprocess.Popen[bytes], pending: memoryview, selector: selectors.BaseSelector) -> memoryview:

@@ -20,7 +20,13 @@ from . import confine, libc, wire
 
 EXIT_UNCONFINED = 97
 """What was asked for could not be put in force; nothing has run."""
-UNCONFINED = "not confined"
+EXIT_MEMORY = 98
+"""Its processes together used more memory than they may."""
+UNCONFINED, REFUSED = "not confined", "refused"
+ROOT = (
+    "root's rights would reach past every limit, and this root may neither mount nor run Python as another user. "
+    "Grade as an ordinary user, or install Python where all users may read it (/opt, /usr)"
+)
 POLL_SECONDS = 0.02
 
 
@@ -35,12 +41,19 @@ def main(status_fd: int) -> None:
     program = getattr(importlib.import_module(module), name)
     payload = wire.decode(request["payload"])  # its arrays need numpy, which is found only now
     os.setsid()
+    needed = [sys.executable, os.__file__, *sys.path]
+    user = confine.FIRST_USER + os.getpid() % confine.USERS  # of all that run at once, each its own
+    spaces = confine.namespaces() if request["namespaces"] else []
+    done = list(spaces)
     try:
-        done = confine.own_user([sys.executable, os.__file__, *sys.path], folder)
-        spaces = confine.namespaces() if request["namespaces"] else []
+        if not spaces:
+            done += confine.own_user(user, needed, folder)
+            spaces = confine.namespaces() if done and request["namespaces"] else []
+            done += spaces
+        if os.geteuid() == 0 and not spaces:
+            _give_up(status_fd, PermissionError(ROOT), final=True)
     except OSError as error:
         _give_up(status_fd, error)
-    done += spaces
     if not spaces:
         os.chdir(folder)
         done += confine.rlimits(limits)
@@ -57,36 +70,52 @@ def main(status_fd: int) -> None:
     second = os.fork()
     if second:
         os.close(status_fd)
-        _watch(second, limits["processes"])
+        _watch(second, limits["processes"], limits["resident"])
     os.chdir(folder)
+    done += confine.own_user(user, needed, folder)
+    if os.geteuid() == 0:
+        _give_up(status_fd, PermissionError(ROOT), final=True)
     done += confine.rlimits(limits)
     _lock(limits, done, status_fd)
     _answer(program, payload)
 
 
 def _lock(limits: dict[str, Any], done: list[str], status_fd: int) -> None:
-    if os.geteuid():
-        confine.process_limit(limits["processes"] + limits["threads"])
+    confine.process_limit(limits["processes"] + limits["threads"])
     done += confine.finish(limits["processes"])
     os.write(status_fd, json.dumps(done).encode())
     os.close(status_fd)
 
 
-def _give_up(status_fd: int, error: OSError) -> None:
-    os.write(status_fd, json.dumps([f"{UNCONFINED}: {error}"]).encode())
+def _give_up(status_fd: int, error: OSError, final: bool = False) -> None:
+    os.write(status_fd, json.dumps([f"{REFUSED if final else UNCONFINED}: {error}"]).encode())
     os._exit(EXIT_UNCONFINED)
 
 
-def _watch(child: int, processes: int) -> None:
-    """Waits for the program as the first process of its namespace, and ends all of them when they become too many."""
+def _watch(child: int, processes: int, resident: int) -> None:
+    """Waits for the program as the first process of its namespace, and ends all of them when they become too many, or
+    use too much memory together."""
+    page = os.sysconf("SC_PAGE_SIZE")
     while True:
         ended, status = os.waitpid(-1, os.WNOHANG)
         if ended == child:
             os._exit(_status(status))
         if ended == 0:
-            if processes > 1 and sum(name.isdigit() for name in os.listdir("/proc")) > processes + 1:
+            others = [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+            if processes > 1 and len(others) > processes:
                 os._exit(128 + 11)
+            if resident and sum(map(_pages, others)) * page > resident:
+                os._exit(EXIT_MEMORY)
             time.sleep(POLL_SECONDS)
+
+
+def _pages(process: str) -> int:
+    """Of memory, that a process has in use; 0 where it has ended."""
+    try:
+        with open(f"/proc/{process}/statm") as file:
+            return int(file.read().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
 
 
 def _status(status: int) -> int:

@@ -30,6 +30,14 @@ _OTHERS = {
     "process_vm_writev": (311, 271),
     "pidfd_getfd": (438, 438),
 }
+_HOARDS = {  # memory that no limit of a process counts
+    "shmget": (29, 194),
+    "semget": (64, 190),
+    "msgget": (68, 186),
+    "mq_open": (240, 180),
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+}
 _SYSTEM = {
     "mount": (165, 40),
     "umount2": (166, 39),
@@ -70,7 +78,7 @@ def install(processes: int) -> bool:
 
 
 def _program(column: int, processes: int) -> bytes:
-    denied = {**_NETWORK, **_OTHERS, **_SYSTEM, **(_START if processes == 1 else {})}
+    denied = {**_NETWORK, **_OTHERS, **_HOARDS, **_SYSTEM, **(_START if processes == 1 else {})}
     numbers = [both[column] for both in denied.values()]
     rows = [
         (_LOAD, 0, 0, _ARCH),

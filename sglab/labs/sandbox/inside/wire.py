@@ -1,7 +1,8 @@
 """Plain data as bytes: None, booleans, numbers, text, bytes, lists, dicts by text, numpy arrays. Never code.
 
 Four bytes with the header's length, the header as JSON, then the bytes of all arrays. Whoever reads it trusts none of
-it: a length that does not fit, an unknown dtype or anything else out of place raises WireError.
+it: a length that does not fit, an unknown dtype or anything else out of place raises WireError. Every array has bytes
+of its own, one after another, so that what is read is never much larger than the message.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ DTYPES = (
 )
 ARRAY, RAW, DICT = "$array", "$bytes", "$dict"
 MOST_DEPTH = 40
+MOST_EMPTY = 1 << 16
+"""Of an array without elements, the product of its other sizes."""
+MOST_HEADER = 8 << 20
+"""Bytes: each item of a list takes some ten times as many as its text."""
 
 
 class WireError(ValueError):
@@ -43,13 +48,15 @@ def decode(message: bytes) -> Any:
     if len(message) < 4:
         raise WireError(f"expected a message, got {len(message)} bytes")
     (size,) = struct.unpack_from("<I", message)
+    if size > MOST_HEADER:
+        raise WireError(f"numbers and texts of {size} bytes; at most {MOST_HEADER}: give large lists as numpy arrays")
     if size > len(message) - 4:
         raise WireError(f"the header says {size} bytes, and {len(message) - 4} came")
     try:
         header = json.loads(message[4 : 4 + size])
     except (ValueError, RecursionError) as error:
         raise WireError(f"the header is no JSON: {error}") from None
-    return _value(header, memoryview(message)[4 + size :], 0)
+    return _value(header, _Blobs(memoryview(message)[4 + size :]), 0)
 
 
 def _plain(value: Any, blobs: list[bytes], depth: int) -> Any:
@@ -88,7 +95,23 @@ def _put(data: bytes, blobs: list[bytes]) -> list[int]:
     return place
 
 
-def _value(header: Any, blobs: memoryview, depth: int) -> Any:
+class _Blobs:
+    """The bytes of a message's arrays, each read once and in order."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data, self._read = data, 0
+
+    def take(self, place: Any) -> memoryview:
+        start, size = place
+        if not (isinstance(start, int) and isinstance(size, int) and start == self._read and size >= 0):
+            raise WireError(f"bytes {start!r:.20} to +{size!r:.20}, after {self._read} that were read")
+        if start + size > len(self._data):
+            raise WireError(f"bytes {start} to +{size!r:.20} of {len(self._data)}")
+        self._read += size
+        return self._data[start : start + size]
+
+
+def _value(header: Any, blobs: _Blobs, depth: int) -> Any:
     if depth > 3 * MOST_DEPTH:
         raise WireError("lists within lists, too deep")
     if isinstance(header, list):
@@ -100,11 +123,13 @@ def _value(header: Any, blobs: memoryview, depth: int) -> Any:
     ((kind, content),) = header.items()
     try:
         if kind == RAW:
-            return bytes(_blob(content, blobs))
+            return bytes(blobs.take(content))
         if kind == DICT:
             return {_key(key): _value(value, blobs, depth + 1) for key, value in content}
         if kind == ARRAY:
             return _array(content, blobs)
+    except WireError:
+        raise
     except (TypeError, ValueError) as error:
         raise WireError(f"a broken {kind}: {error}") from None
     raise WireError(f"an object of unknown kind, {kind!r:.40}")
@@ -116,14 +141,7 @@ def _key(key: Any) -> Any:
     return key
 
 
-def _blob(place: Any, blobs: memoryview) -> memoryview:
-    start, size = place
-    if not (isinstance(start, int) and isinstance(size, int) and 0 <= start <= start + size <= len(blobs)):
-        raise WireError(f"bytes {start!r:.20} to +{size!r:.20} of {len(blobs)}")
-    return blobs[start : start + size]
-
-
-def _array(content: Any, blobs: memoryview) -> Any:
+def _array(content: Any, blobs: _Blobs) -> Any:
     import numpy as np
 
     dtype, shape, place = content
@@ -131,7 +149,9 @@ def _array(content: Any, blobs: memoryview) -> Any:
         raise WireError(f"an array of {dtype!r:.20}")
     if not all(isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 1 << 40 for size in shape):
         raise WireError("an array of no shape")
-    data = _blob(place, blobs)
+    if 0 in shape and math.prod(max(size, 1) for size in shape) > MOST_EMPTY:
+        raise WireError(f"an empty array of shape {shape}")  # as a list it would be anything but empty
+    data = blobs.take(place)
     if math.prod(shape) * np.dtype(dtype).itemsize != len(data):
         raise WireError(f"an array of shape {shape} and {dtype} has not {len(data)} bytes")
     return np.frombuffer(bytes(data), dtype).reshape(shape)
