@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -44,6 +45,15 @@ def imported_rooms(file: Path) -> set[str]:
 
 def test_the_table_lists_every_folder() -> None:
     assert set(MAY_IMPORT) == {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+
+
+def test_the_table_lists_what_lies_beside_the_package() -> None:
+    listed = set(re.findall(r"^\| `(\w+)` \|", TABLE.read_text("utf-8"), re.MULTILINE))
+    tracked = subprocess.run(["git", "ls-files"], cwd=TESTS.parent, capture_output=True, text=True)
+    if tracked.returncode:
+        pytest.skip("not a git checkout")
+    folders = {name.split("/")[0] for name in tracked.stdout.splitlines() if "/" in name and name[0] != "."}
+    assert folders - {"csrc", "sglab"} == listed
 
 
 @pytest.mark.parametrize("room", sorted(MAY_IMPORT))

@@ -150,9 +150,9 @@ def code(text: str) -> str:
     return re.sub(r"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}", r"\1", text.partition(".section\t.debug")[0])
 
 
-def check() -> list[str]:
+def check(names: Iterable[str]) -> list[str]:
     """What is stale, in words."""
-    return [f"{name}: {problem}" for name in KERNELS if (problem := stale(name))]
+    return [f"{name}: {problem}" for name in names if (problem := stale(name))]
 
 
 def stale(name: str) -> str | None:
@@ -181,13 +181,14 @@ def build(names: Iterable[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(KERNELS)}; none: all")
-    parser.add_argument("--check", action="store_true", help="compare all with what is shipped")
+    parser.add_argument("--check", action="store_true", help="compare with what is shipped")
     options = parser.parse_args()
     if unknown := set(options.names) - set(KERNELS):
         parser.error(f"no kernel is called {', '.join(sorted(unknown))}; there are {', '.join(KERNELS)}")
+    names = options.names or KERNELS
     if not options.check:
-        build(options.names or KERNELS)
-    elif problems := check():
+        build(names)
+    elif problems := check(names):
         sys.exit("\n".join([*problems, "Run python csrc/kernels/build_ptx.py and commit what it writes."]))
 
 

@@ -54,11 +54,11 @@ def test_ptx_loads_and_names_no_folder_of_the_machine_it_was_made_on(name: str) 
     assert str(ROOT) not in module.ptx
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
 def test_recompiling_gives_the_ptx_that_ships() -> None:
+    """One of them; the linters compile all."""
     script = ROOT / "csrc" / "kernels" / "build_ptx.py"
-    ran = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, script, "--check", "scores"], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
