@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <string>
@@ -215,16 +216,19 @@ const char* launch_on_emulator(const SglabLaunch* request, void* user) {
     known = &program;
     const int threads = *static_cast<const int*>(user);
     if (verbose()) announce(*request);
+    const std::clock_t begin = std::clock();
     const emu::LaunchReport report =
         emu::run_launch(program, config_of(program, *request, threads), LongLaunch(program));
+    const double busy = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
     std::fwrite(report.output.data(), 1, report.output.size(), stdout);
     print_findings(program);
     for (const emu::Warning& w : report.warnings)
       std::fprintf(stderr, "sglab: %s: warning: %s\n", emu::shown_name(request->kernel).c_str(),
                    text_of(program, w).c_str());
     if (verbose()) {
-      std::fprintf(stderr, "%llu warp-instructions, %.1f ms\n",
-                   static_cast<unsigned long long>(report.warp_instructions), report.seconds * 1e3);
+      std::fprintf(stderr, "%llu warp-instructions, %.1f ms, %.1f ms of CPU time\n",
+                   static_cast<unsigned long long>(report.warp_instructions), report.seconds * 1e3,
+                   busy * 1e3);
     }
     return nullptr;
   } catch (const emu::LaunchFault& fault) {

@@ -295,3 +295,86 @@ def test_interrupt_stops_an_endless_launch(endless: Callable[[], None]) -> None:
             endless()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+SHAPES = {
+    "the same for all": "mov.u32 %r2, 3;",
+    "side by side": "mov.u32 %r2, %r1;",
+    "side by side but for the last": "min.u32 %r2, %r1, 30;",
+    "the same but for the last": "setp.eq.u32 %p, %r1, 31; selp.u32 %r2, 5, 3, %p;",
+    "backwards": "sub.u32 %r2, 31, %r1;",
+}
+PICKED = {
+    "the same for all": [3] * 32,
+    "side by side": list(range(32)),
+    "side by side but for the last": [*range(31), 30],
+    "the same but for the last": [3] * 31 + [5],
+    "backwards": list(range(31, -1, -1)),
+}
+"""Which element each lane takes."""
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("active", [32, 31, 1])
+@pytest.mark.parametrize("space", ["global", "shared", ""])
+@pytest.mark.parametrize("kind", ["s8", "u16", "s32", "u64"])
+def test_loads_of_every_shape(shape: str, active: int, space: str, kind: str) -> None:
+    """Whole warps with one address, or with one beside the other, take shorter ways; lanes that are not active keep
+    what they had."""
+    size = int(kind[1:]) // 8
+    shared = space == "shared"
+    ptx = f"""
+.entry k(.param .u64 a, .param .u64 out) {{
+  .shared .align 16 .b8 smem[{32 * size}];
+  .reg .b32 %r<6>; .reg .b64 %rd<5>, %v; .reg .b{max(16, 8 * size)} %w; .reg .pred %p, %q;
+  mov.u32 %r1, %tid.x; ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [out];
+  mad.wide.u32 %rd2, %r1, 8, %rd2; mov.u32 %r3, smem;
+  mad.wide.u32 %rd3, %r1, {size}, %rd1; ld.global.b{8 * size} %w, [%rd3];
+  mad.lo.u32 %r4, %r1, {size}, %r3; st.shared.b{8 * size} [%r4], %w; bar.sync 0;
+  {SHAPES[shape]}
+  mad.wide.u32 %rd1, %r2, {size}, %rd1; mad.lo.u32 %r3, %r2, {size}, %r3;
+  setp.ge.u32 %q, %r1, {active}; mov.u64 %v, 77;
+  @%q bra done;
+  ld{"." + space if space else ""}.{kind} %v, [{"%r3" if shared else "%rd1"}];
+done:
+  st.global.u64 [%rd2], %v; ret;
+}}"""
+    signed = kind[0] == "s"
+    a = np.random.default_rng(3).integers(-100 if signed else 0, 100, 32).astype(f"{'i' if signed else 'u'}{size}")
+    out = np.zeros(32, np.int64)
+    launch(ptx, [a, out])
+    picked = a[PICKED[shape]].astype(np.int64)
+    np.testing.assert_array_equal(out, np.where(np.arange(32) < active, picked, 77))
+
+
+@pytest.mark.parametrize("shape", ["the same for all", "side by side"])
+@pytest.mark.parametrize("kind", ["ld", "st"])
+@pytest.mark.parametrize(
+    ("offset", "fault"),
+    [(0, ""), (-4, "out_of_bounds"), (128, "out_of_bounds"), (2, "misaligned"), (1 << 40, "out_of_bounds")],
+)
+@pytest.mark.parametrize("space", ["global", "shared"])
+def test_shapes_at_the_edges_of_memory(shape: str, kind: str, offset: int, fault: str, space: str) -> None:
+    shared = space == "shared"
+    if shared and offset == 1 << 40:
+        offset = 0x7FFFFF80  # 32-bit addresses wrap
+    same = shape == "the same for all"
+    place = "[%r2]" if shared else "[%rd1]"
+    access = f"ld.{space}.u32 %r5, {place};" if kind == "ld" else f"st.{space}.u32 {place}, %r1;"
+    ptx = f"""
+.entry k(.param .u64 a) {{
+  .shared .align 16 .b8 smem[128];
+  .reg .b32 %r<6>; .reg .b64 %rd<3>;
+  mov.u32 %r1, %tid.x; ld.param.u64 %rd1, [a]; mov.u32 %r2, smem;
+  {"mov.u32 %r3, 0;" if same else "mov.u32 %r3, %r1;"}
+  mad.wide.u32 %rd1, %r3, 4, %rd1; mad.lo.u32 %r2, %r3, 4, %r2;
+  add.u64 %rd1, %rd1, {offset}; add.u32 %r2, %r2, {offset & 0xFFFFFFFF if shared else 0};
+  {access} ret;
+}}"""
+    a = aligned(np.zeros(32, np.uint32))
+    if not fault:
+        launch(ptx, [a])
+        return
+    with pytest.raises(_core.LaunchError) as caught:
+        launch(ptx, [a])
+    assert caught.value.kind == fault

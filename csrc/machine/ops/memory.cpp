@@ -34,18 +34,25 @@ struct Kind {
   char letter() const { return static_cast<char>(bits >> 16); }
 };
 
+// How the lanes' bytes lie; other than scattered where all lanes are active.
+enum class Shape : u8 {
+  kScattered,
+  kPacked,  // one right after the other
+  kSame,    // the same bytes for all
+};
+
 // What the lanes' addresses have in common, seen together.
 struct Spread {
-  u64 low, high;     // of the active lanes
-  u64 any;           // or of all active addresses: misalignment shows in it
-  bool consecutive;  // all lanes active, one right after the other
+  u64 low, high;  // of the active lanes
+  u64 any;        // or of all active addresses: misalignment shows in it
+  Shape shape;
 };
 
 Spread spread_of(const u64* addresses, u32 lanes, unsigned bytes) {
   alignas(64) u64 a[kLanes];
   const u64 fill = addresses[__builtin_ctz(lanes)];
   each(a, [=](int l) { return bit(lanes, l) ? addresses[l] : fill; });
-  Spread s{fill, fill, 0, false};
+  Spread s{fill, fill, 0, Shape::kScattered};
   u64 off = 0;
   for (int l = 0; l < kLanes; ++l) {
     s.low = a[l] < s.low ? a[l] : s.low;
@@ -53,7 +60,12 @@ Spread spread_of(const u64* addresses, u32 lanes, unsigned bytes) {
     s.any |= a[l];
     off |= a[l] ^ (fill + static_cast<u64>(l) * bytes);
   }
-  s.consecutive = lanes == 0xffffffffu && off == 0;
+  if (lanes == 0xffffffffu) {
+    if (off == 0)
+      s.shape = Shape::kPacked;
+    else if (s.low == s.high)
+      s.shape = Shape::kSame;
+  }
   return s;
 }
 
@@ -73,8 +85,8 @@ void addresses_of(const Warp& w, const Inst* i, u64* addresses) {
   }
 }
 
-// Fills `places`; true if the lanes' bytes are side by side.
-bool find_places(Warp& w, const Inst* i, const Kind& k, Places& places) {
+// Fills `places`.
+Shape find_places(Warp& w, const Inst* i, const Kind& k, Places& places) {
   alignas(64) u64 addresses[kLanes];
   addresses_of(w, i, addresses);
   const unsigned bytes = k.bytes() * k.count();
@@ -82,7 +94,7 @@ bool find_places(Warp& w, const Inst* i, const Kind& k, Places& places) {
   const bool aligned = (s.any & (bytes - 1)) == 0;
   const auto host = [&](u64 base) {
     each(reinterpret_cast<u64*>(places.at), [=](int l) { return addresses[l] + base; });
-    return s.consecutive;
+    return s.shape;
   };
   const Space space = k.space();
   if (aligned && (space == Space::kGlobal || space == Space::kGeneric || space == Space::kConst)) {
@@ -103,15 +115,53 @@ bool find_places(Warp& w, const Inst* i, const Kind& k, Places& places) {
       break;
     case Space::kLocal:
       local_places(w, i, addresses, w.mask, bytes, bytes, places);
-      return false;
+      return Shape::kScattered;
     case Space::kParam:
       param_places(w, i, addresses, w.mask, bytes, bytes, places);
-      return false;
+      return Shape::kScattered;
     default:
       generic_places(w, i, addresses, w.mask, bytes, bytes, places);
-      return false;
+      return Shape::kScattered;
   }
-  return s.consecutive;
+  return s.shape;
+}
+
+// The two shapes that most accesses of whole warps have, told by fewer steps: sets the first lane's place
+// alone. Anything else, misaligned and out of bounds too, is kScattered.
+template <bool Store, class A>
+Shape whole_warp(const Warp& w, const A* a, const Inst* i, const Kind& k, Places& places) {
+  const A first = a[0], bytes = static_cast<A>(k.bytes());
+  A same = 0, packed = 0;
+  for (int l = 0; l < kLanes; ++l) {
+    same |= a[l] ^ first;
+    packed |= a[l] ^ static_cast<A>(first + static_cast<A>(l) * bytes);
+  }
+  const Shape shape = packed == 0 ? Shape::kPacked : !Store && same == 0 ? Shape::kSame : Shape::kScattered;
+  const u64 address = static_cast<A>(first + static_cast<A>(i->imm));
+  if (shape == Shape::kScattered || (address & (bytes - 1u)) != 0) return Shape::kScattered;
+  const u64 end = address + (shape == Shape::kPacked ? kLanes * u64{bytes} : u64{bytes});
+  if (k.space() == Space::kShared) {
+    if (address < w.shared_begin || end > w.shared_end) return Shape::kScattered;
+    places.at[0] = reinterpret_cast<u8*>(address + w.shared_base);
+    return shape;
+  }
+  if (k.space() != Space::kGlobal && k.space() != Space::kGeneric) return Shape::kScattered;
+  if (address < w.allocation_begin || end > w.allocation_end || end < address) return Shape::kScattered;
+  places.at[0] = reinterpret_cast<u8*>(address);
+  return shape;
+}
+
+template <bool Store>
+Shape quick_places(const Warp& w, const Inst* i, const Kind& k, Places& places) {
+  if (w.mask != 0xffffffffu) return Shape::kScattered;
+  switch (static_cast<AddressMode>(i->mode)) {
+    case AddressMode::kReg64:
+      return whole_warp<Store>(w, in<u64>(w, i->a), i, k, places);
+    case AddressMode::kReg32:
+      return whole_warp<Store>(w, in<u32>(w, i->a), i, k, places);
+    default:
+      return Shape::kScattered;
+  }
 }
 
 // One address for all lanes, known when the program was decoded: kernel parameters, mostly.
@@ -124,9 +174,19 @@ const Inst* broadcast_parameter(Warp& w, const Inst* i) {
 }
 
 template <class M, class R>
-void load_element(Warp& w, Ref ref, const Places& p, unsigned offset, u32 lanes, bool packed) {
+void load_element(Warp& w, Ref ref, const Places& p, unsigned offset, u32 lanes, Shape shape) {
   R* const d = out<R>(w, ref);
-  if (packed) {
+  if (shape == Shape::kSame) {
+    M value;
+    std::memcpy(&value, p.at[0] + offset, sizeof value);
+    R copy;
+    if constexpr (sizeof(M) == sizeof(R))
+      std::memcpy(&copy, &value, sizeof copy);
+    else
+      copy = static_cast<R>(value);
+    return each(d, [=](int) { return copy; });
+  }
+  if (shape == Shape::kPacked) {
     const u8* const base = p.at[0];
     if constexpr (sizeof(M) == sizeof(R)) {
       std::memcpy(d, base, sizeof(R) * kLanes);
@@ -149,9 +209,9 @@ void load_element(Warp& w, Ref ref, const Places& p, unsigned offset, u32 lanes,
 }
 
 template <class M, class R>
-void store_element(Warp& w, Ref ref, const Places& p, unsigned offset, u32 lanes, bool packed) {
+void store_element(Warp& w, Ref ref, const Places& p, unsigned offset, u32 lanes, Shape shape) {
   const R* const a = in<R>(w, ref);
-  if (packed) {
+  if (shape == Shape::kPacked) {
     if constexpr (sizeof(M) == sizeof(R)) {
       std::memcpy(p.at[0], a, sizeof(R) * kLanes);
     } else {
@@ -172,7 +232,7 @@ void store_element(Warp& w, Ref ref, const Places& p, unsigned offset, u32 lanes
   }
 }
 
-using Mover = void (*)(Warp&, Ref, const Places&, unsigned, u32, bool);
+using Mover = void (*)(Warp&, Ref, const Places&, unsigned, u32, Shape);
 
 // By log2 of the element's bytes and register width (h, w, l).
 constexpr Mover kUnsignedLoads[4][3] = {
@@ -209,7 +269,7 @@ Mover mover(const Kind& k, bool store) {
 // Those that the PTX memory model calls strong, in a launch on several host threads: each element at once, in
 // one order for all. Of 128 bits a host has no such access; a lock would not help against atoms elsewhere.
 template <class M, class R>
-void load_strong(Warp& w, Ref ref, const Places& p, unsigned offset, u32 lanes, bool) {
+void load_strong(Warp& w, Ref ref, const Places& p, unsigned offset, u32 lanes, Shape) {
   R* const d = out<R>(w, ref);
   for (u32 m = lanes; m != 0; m &= m - 1) {
     const int l = __builtin_ctz(m);
@@ -218,7 +278,7 @@ void load_strong(Warp& w, Ref ref, const Places& p, unsigned offset, u32 lanes, 
 }
 
 template <class M, class R>
-void store_strong(Warp& w, Ref ref, const Places& p, unsigned offset, u32 lanes, bool) {
+void store_strong(Warp& w, Ref ref, const Places& p, unsigned offset, u32 lanes, Shape) {
   const R* const a = in<R>(w, ref);
   for (u32 m = lanes; m != 0; m &= m - 1) {
     const int l = __builtin_ctz(m);
@@ -256,14 +316,14 @@ template <bool Store>
 const Inst* strong(Warp& w, const Inst* i) {
   const Kind k{i->target};
   Places places;
-  const bool packed = find_places(w, i, k, places);
+  const Shape shape = find_places(w, i, k, places);
   const Mover move = w.launch->concurrent ? strong_mover<Store>(k) : mover(k, Store);
   if (k.count() == 1) {
-    move(w, i->d, places, 0, w.mask, packed);
+    move(w, i->d, places, 0, w.mask, shape);
     return i + 1;
   }
   const Ref* const refs = i->extra->refs.data();
-  for (unsigned e = 0; e < k.count(); ++e) move(w, refs[e], places, e * k.bytes(), w.mask, false);
+  for (unsigned e = 0; e < k.count(); ++e) move(w, refs[e], places, e * k.bytes(), w.mask, Shape::kScattered);
   return i + 1;
 }
 
@@ -271,8 +331,9 @@ template <bool Store>
 const Inst* one(Warp& w, const Inst* i) {
   const Kind k{i->target};
   Places places;
-  const bool packed = find_places(w, i, k, places);
-  mover(k, Store)(w, i->d, places, 0, w.mask, packed);
+  Shape shape = quick_places<Store>(w, i, k, places);
+  if (shape == Shape::kScattered) shape = find_places(w, i, k, places);
+  mover(k, Store)(w, i->d, places, 0, w.mask, shape);
   return i + 1;
 }
 
@@ -280,10 +341,10 @@ template <bool Store>
 const Inst* vector(Warp& w, const Inst* i) {
   const Kind k{i->target};
   Places places;
-  find_places(w, i, k, places);
+  const Shape shape = find_places(w, i, k, places) == Shape::kSame ? Shape::kSame : Shape::kScattered;
   const Mover move = mover(k, Store);
   const Ref* const refs = i->extra->refs.data();
-  for (unsigned e = 0; e < k.count(); ++e) move(w, refs[e], places, e * k.bytes(), w.mask, false);
+  for (unsigned e = 0; e < k.count(); ++e) move(w, refs[e], places, e * k.bytes(), w.mask, shape);
   return i + 1;
 }
 
