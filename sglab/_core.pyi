@@ -45,6 +45,23 @@ class tma:  # noqa: N801  a submodule; what only tests use of it is not listed
         l2_promotion: int = 0,
         oob_fill: int = 0,
     ) -> bytes: ...
+    @staticmethod
+    def encode_im2col(
+        data_type: int,
+        address: int,
+        global_dim: Sequence[int],
+        global_strides: Sequence[int],
+        lower_corner: Sequence[int],
+        upper_corner: Sequence[int],
+        channels_per_pixel: int,
+        pixels_per_column: int,
+        element_strides: Sequence[int],
+        interleave: int = 0,
+        swizzle: int = 0,
+        l2_promotion: int = 0,
+        oob_fill: int = 0,
+        wide_mode: int | None = None,
+    ) -> bytes: ...
 
 def active_isa() -> str: ...
 def resize_device_heap(bytes: int) -> bool: ...

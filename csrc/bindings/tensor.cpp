@@ -323,6 +323,12 @@ void register_tensor(nb::module_& module) {
       "bits"_a, "mn_major"_a, "row"_a, "chunk"_a, "flavour"_a = "tcgen05");
   m.def("chunk_addresses", &chunk_addresses, "bits"_a, "mn_major"_a, "rows"_a, "chunks"_a,
         "flavour"_a = "tcgen05");
+  m.def(
+      "chunks_of_a_run",
+      [](std::uint64_t bits, std::uint32_t chunks, const std::string& flavour) {
+        return chunks_of_a_run(descriptor_of(bits, flavour), chunks);
+      },
+      "bits"_a, "chunks"_a, "flavour"_a = "tcgen05");
   m.def("datapath", &datapath, "m"_a, "n"_a, "cta_group"_a = 1, "weight_stationary"_a = false,
         "sparse"_a = false);
   m.def(

@@ -18,6 +18,7 @@ DETECTORS = ("memory", "races", "tensor", "barriers")
 MOST_INSTRUCTIONS = 20_000
 GRIDS = ((1, 32, 1), (1, 64, 1), (2, 96, 1), (2, 128, 2), (4, 256, 2), (1, 40, 1), (3, 33, 1))
 """CTAs, threads and CTAs of a cluster."""
+MAPS = ("tile", "tile", "im2col", "im2col::w", "im2col::w::128")
 PURE = ("Integer arithmetic", "Logic", "f32 and f64", "f16 and bf16", "Comparison", "Conversion", "Data movement")
 START = """ld.param.u64 %d10, [out];
 ld.param.u64 %d11, [map];
@@ -29,6 +30,9 @@ mad.wide.u32 %d0, %r122, 64, %d10;
 setp.eq.u32 %p0, %r122, 0;
 mov.u32 %r1, %laneid;
 mov.b64 %d1, {%r0, %r1};
+"""
+HEAP = """.extern .func (.param .b64 r) malloc (.param .b64 s);
+.extern .func free (.param .b64 p);
 """
 BARRIERS = """@%p0 mbarrier.init.shared.b64 [mb], 1;
 @%p0 mbarrier.init.shared.b64 [mc], 4;
@@ -51,7 +55,7 @@ def program(rng: random.Random, pure: bool) -> str:
     """A program's text; its first line says how it is launched."""
     ctas, threads, cluster = rng.choice(GRIDS)
     lines = [f"// {ctas} {threads} {cluster} {'pure' if pure else 'wild'} {rng.getrandbits(16)}\n"]
-    lines += [operands.HEADER, operands.DECLARATIONS, operands.TARGETS, START]
+    lines += [operands.HEADER, "" if pure else HEAP, operands.DECLARATIONS, operands.TARGETS, START]
     lines += _seeded(rng)
     if not pure:
         lines.append(BARRIERS)
@@ -65,6 +69,8 @@ def program(rng: random.Random, pure: bool) -> str:
             labels += 1
         elif kind < 0.14:
             lines.append(f"setp.ne.u32 %p{rng.randrange(1, 9)}, %r{rng.randrange(30)}, %r1;\n")
+        elif kind < 0.17 and not pure:
+            lines.append(heap_call(rng))
         else:
             lines.append(statement(rng, pure))
     lines.append(f"E{labels}:\nLABEL:\n")
@@ -92,6 +98,18 @@ def statement(rng: random.Random, pure: bool) -> str:
         text = text.replace("[sm]", rng.choice(["[%r120]", "[sm+8]", "[sm+8176]", "[%r2]", "[sm+-16]", "[mc]"]))
         text = text.replace("[%r121]", rng.choice(["[%r3]", "[%r121]", "[%r122]"]))
     return f"{guard}{mnemonic} {text};\n"
+
+
+def heap_call(rng: random.Random) -> str:
+    """malloc of some or of wild size, with a store to what it gave, or free of that, of a part or of anything."""
+    register = rng.randrange(2, 5)  # few, so that blocks are freed, and now and then twice
+    if rng.random() < 0.6:
+        size = rng.choice([f"mov.u64 %d9, {rng.choice([0, 1, 16, 24, 100, 4096, 1 << 20])};", "mov.b64 %d9, %d7;"])
+        call = f"st.param.b64 [s], %d9; call (q), malloc, (s); ld.param.b64 %d{register}, [q];"
+        use = rng.choice(["", f"st.global.b32 [%d{register}+{rng.choice([0, 4, 12, 16, -8])}], %r0;"])
+        return f"{{ .param .b64 s; .param .b64 q; {size} {call} {use} }}\n"
+    pointer = rng.choice([f"mov.b64 %d9, %d{register};", f"add.u64 %d9, %d{register}, 16;", "mov.b64 %d9, %d10;"])
+    return f"{{ .param .b64 p; {pointer} st.param.b64 [p], %d9; call free, (p); }}\n"
 
 
 @cache
@@ -159,7 +177,8 @@ class Programs:
     def _run(self, kernel: Any, shape: Any, scheduler: str, seed: int, threads: int, detectors: Any, how: str) -> bytes:
         memory = self.memory
         memory[:] = np.arange(len(memory), dtype=np.uint32) * np.uint32(2654435761)
-        self.map[:] = self._map(memory)
+        self.map[:] = self._map(memory, MAPS[seed % len(MAPS)])
+        _core.reset_device_heap()
         buffer, allocations = parameters(kernel, [memory, self.map, ("u", 7)])
         machine = _core.Machine("sm_100a", 2, threads, scheduler, seed)
         sanitizer = _core.sanitizer(list(detectors), False, _core.MarkedMemory()) if detectors else None
@@ -183,9 +202,14 @@ class Programs:
             sanitizer.findings()
         return memory.tobytes()
 
-    def _map(self, memory: np.ndarray) -> np.ndarray:
+    def _map(self, memory: np.ndarray, mode: str) -> np.ndarray:
         address = -(-memory.ctypes.data // 16) * 16
-        encoded = _core.tma.encode_tiled(7, address, [32, 16, 2], [128, 2048], [16, 4, 1], [1, 1, 1])
+        if mode == "tile":
+            encoded = _core.tma.encode_tiled(7, address, [32, 16, 2], [128, 2048], [16, 4, 1], [1, 1, 1])
+        else:
+            wide = None if mode == "im2col" else int(mode == "im2col::w::128")
+            shape = [32, 8, 4], [128, 1024], [-1], [-1], 16, 0 if wide else 8, [1, 1, 1]
+            encoded = _core.tma.encode_im2col(7, address, *shape, swizzle=0 if wide is None else 2, wide_mode=wide)
         return np.frombuffer(encoded, np.uint8)
 
 

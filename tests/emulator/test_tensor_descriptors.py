@@ -28,6 +28,31 @@ def test_chunk_addresses_are_the_canonical_layout(
             assert got == base + operand.address(row, at)
 
 
+@pytest.mark.parametrize("swizzle", [*K_SWIZZLES, "128B_atom_32B"])
+@pytest.mark.parametrize("mn_major", [False, True])
+@pytest.mark.parametrize("base", [4096, 4096 + 16, 4096 + 32, 4096 + 64, 4096 + 1024])
+@pytest.mark.parametrize("chunks", [1, 2, 3, 4, 6, 8, 16])
+def test_the_chunks_of_a_run_fill_an_aligned_block(swizzle: str, mn_major: bool, base: int, chunks: int) -> None:
+    """Sanitizers look at blocks where they would otherwise look at each chunk."""
+    if swizzle == "128B_atom_32B" and not mn_major:
+        pytest.skip("an MN-major layout")
+    for base_offset in (0, 1, 6):
+        bits = Operand(128, 128, 2, swizzle, mn_major).descriptor(base) | base_offset << 49
+        step = tensor.chunks_of_a_run(bits, chunks)
+        assert chunks % step == 0
+        for line in range(20):
+            for first in range(0, chunks, step):
+                got = sorted(tensor.chunk_address(bits, mn_major, line, first + i) for i in range(step))
+                start = tensor.chunk_address(bits, mn_major, line, first) & ~(16 * step - 1)
+                assert got == [start + 16 * i for i in range(step)]
+
+
+def test_the_usual_operands_are_read_in_long_runs() -> None:
+    """Rows of Q and K of which an instruction takes 16 columns, and rows of V."""
+    assert tensor.chunks_of_a_run(Operand(128, 64, 2, "128B", False).descriptor(4096 + 32), 2) == 2
+    assert tensor.chunks_of_a_run(Operand(128, 16, 2, "128B", True).descriptor(4096), 16) == 8
+
+
 def test_swizzle_128b_with_32b_atoms_is_for_mn_major_operands() -> None:
     operand = Operand(64, 8, 4, "128B_atom_32B", True)
     bits = operand.descriptor(2048)

@@ -58,8 +58,8 @@ void add_box_rows(std::vector<Range>& ranges, const BulkOperation& op) {
 void add_operand(std::vector<Range>& ranges, std::uint32_t rank, const SmemDescriptor& descriptor,
                  const OperandShape& shape) {
   ranges.reserve(ranges.size() + static_cast<std::size_t>(shape.rows) + static_cast<std::size_t>(shape.k));
-  for_each_operand_chunk(descriptor, shape, [&](std::uint32_t address) {
-    add(ranges, Space::kShared, window(rank) + address, 16);
+  for_each_operand_run(descriptor, shape, [&](std::uint32_t address, std::uint32_t bytes) {
+    add(ranges, Space::kShared, window(rank) + address, bytes);
   });
 }
 

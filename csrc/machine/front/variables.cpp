@@ -8,7 +8,7 @@ namespace sglab::emu {
 namespace {
 
 constexpr std::uint64_t kLargestVariable = std::uint64_t{1} << 32;
-constexpr std::size_t kMostRegisters = 1u << 20;   // of a function, and of a module that hardly mentions them
+constexpr std::size_t kMostRegisters = 1u << 20;  // of a function, and of a module that hardly mentions them
 
 int precedence_of(char c) {
   switch (c) {

@@ -160,4 +160,13 @@ void gather_operand(SmemView smem, const SmemDescriptor& descriptor, const Opera
   }
 }
 
+std::uint32_t chunks_of_a_run(const SmemDescriptor& descriptor, std::uint32_t chunks) {
+  // Whatever a line starts with must be a multiple of the block, too.
+  const std::uint32_t starts = descriptor.start | descriptor.leading_offset | descriptor.stride_offset |
+                               (descriptor.base_offset & 7u) << 7;
+  std::uint32_t step = swizzle_span(descriptor.swizzle) / 16;
+  while (chunks % step != 0 || starts % (16 * step) != 0) step /= 2;
+  return step;
+}
+
 }  // namespace sglab::emu

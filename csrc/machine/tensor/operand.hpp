@@ -52,15 +52,22 @@ int elements_per_chunk(ElementType type, bool packed_fp4);
 void gather_operand(SmemView smem, const SmemDescriptor& descriptor, const OperandShape& shape,
                     const PanelOut& out);
 
-// Calls visit(address) for each 16-byte chunk that the operand reads, in no particular order.
+// How many chunks of a line of `chunks`, from each multiple of that many on, fill an aligned block of memory:
+// a swizzle only permutes the chunks within a row of its atom.
+std::uint32_t chunks_of_a_run(const SmemDescriptor& descriptor, std::uint32_t chunks);
+
+// Calls visit(address, bytes) for the blocks of shared memory that the operand reads, in no particular order.
 template <typename Visit>
-void for_each_operand_chunk(const SmemDescriptor& descriptor, const OperandShape& shape, Visit&& visit) {
+void for_each_operand_run(const SmemDescriptor& descriptor, const OperandShape& shape, Visit&& visit) {
   const ChunkAddress address(descriptor, shape.major);
   const int per_chunk = elements_per_chunk(shape.type, shape.packed_fp4);
   const int lines = shape.major == Major::kK ? shape.rows : shape.k;
   const int length = shape.major == Major::kK ? shape.k : shape.rows;
+  const auto chunks = static_cast<std::uint32_t>((length + per_chunk - 1) / per_chunk);
+  const std::uint32_t step = chunks_of_a_run(descriptor, chunks);
   for (int line = 0; line < lines; ++line) {
-    for (int chunk = 0; chunk * per_chunk < length; ++chunk) visit(address(line, chunk));
+    for (std::uint32_t chunk = 0; chunk < chunks; chunk += step)
+      visit(address(static_cast<std::uint32_t>(line), chunk) & ~(16 * step - 1), 16 * step);
   }
 }
 
