@@ -6,6 +6,8 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -70,6 +72,15 @@ def nothing_selected() -> None:
 @pytest.fixture
 def host(page: Page) -> Host:
     return Host(page)
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """`saved(name)`: a page with one of every_widget's, written once."""
+    from tests.support.browser.every_widget import MAKERS
+
+    folder = tmp_path_factory.mktemp("saved")
+    return cache(lambda name: MAKERS[name]().save(folder / f"{name}.html"))
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ import gc
 import re
 import weakref
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,13 +49,6 @@ TRANSITIONS = """() => {
   const all = [...document.querySelectorAll(".sg-widget *")];
   return [...new Set(all.map((each) => getComputedStyle(each).transitionDuration))];
 }"""
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """`saved(name)`: a page with the widget, written once."""
-    folder = tmp_path_factory.mktemp("saved")
-    return cache(lambda name: MAKERS[name]().save(folder / f"{name}.html"))
 
 
 def show(host: Host, widget: Widget, place: str = "widget") -> Locator:

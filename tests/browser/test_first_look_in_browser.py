@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,13 +18,6 @@ from tests.support.browser.every_widget import MAKERS
 every_widget = pytest.mark.parametrize("name", list(MAKERS))
 FITS = 780
 """px of height, in a window of 1440 × 900."""
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """`saved(name)`: a page with the widget, written once."""
-    folder = tmp_path_factory.mktemp("first_look")
-    return cache(lambda name: MAKERS[name]().save(folder / f"{name}.html"))
 
 
 @every_widget

@@ -1,5 +1,6 @@
 """On paper a widget is laid out as on the screen, scaled to the page: nothing lies across anything, nothing is cut."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,10 +34,10 @@ ACROSS = """() => {
 
 @pytest.mark.parametrize("width", [800, 1440])
 @pytest.mark.parametrize("name", list(MAKERS))
-def test_a_widget_on_paper(name: str, width: int, page: Page, tmp_path: Path) -> None:
+def test_a_widget_on_paper(name: str, width: int, page: Page, saved: Callable[[str], Path]) -> None:
     page.add_init_script(path=TEXT_OVERLAPS)
     page.set_viewport_size({"width": width, "height": 900})
-    page.goto(MAKERS[name]().save(tmp_path / "page.html").as_uri())
+    page.goto(saved(name).as_uri())
     settled(page)
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")

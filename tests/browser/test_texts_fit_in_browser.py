@@ -1,5 +1,6 @@
 """Short texts that say what to write, or how long somebody waits, are not cut off."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,6 @@ from playwright.sync_api import Page
 from tests.support.browser.patience import settled
 
 pytest.importorskip("triton")
-
-from tests.support.browser.every_widget import MAKERS
 
 SEARCH_BUTTON = 18
 """px that Chromium keeps for the button that clears a search field"""
@@ -30,17 +29,17 @@ CUT_WAITS = """() => [...document.querySelectorAll(".sbr-since")]
 
 @pytest.mark.parametrize("width", [800, 1440])
 @pytest.mark.parametrize("name", ["KernelDebugger", "PageTable", "SharedMemory", "TensorMemory", "WarpRoles"])
-def test_placeholders(name: str, width: int, page: Page, tmp_path: Path) -> None:
+def test_placeholders(name: str, width: int, page: Page, saved: Callable[[str], Path]) -> None:
     page.set_viewport_size({"width": width, "height": 900})
-    page.goto(MAKERS[name]().save(tmp_path / "page.html").as_uri())
+    page.goto(saved(name).as_uri())
     settled(page)
     assert page.evaluate(CUT_PLACEHOLDERS, SEARCH_BUTTON) == []
 
 
 @pytest.mark.parametrize("width", [800, 1200, 1440])
-def test_how_long_a_barriers_warps_have_waited(width: int, page: Page, tmp_path: Path) -> None:
+def test_how_long_a_barriers_warps_have_waited(width: int, page: Page, saved: Callable[[str], Path]) -> None:
     page.set_viewport_size({"width": width, "height": 900})
-    page.goto(MAKERS["Barriers"]().save(tmp_path / "page.html").as_uri())
+    page.goto(saved("Barriers").as_uri())
     settled(page)
     page.locator(".sg-widget").first.click(position={"x": 300, "y": 10})
     for _ in range(60):
