@@ -80,8 +80,8 @@ def serve(options: argparse.Namespace) -> None:
     """Serve OpenAI's API until interrupted."""
     from sglab.serving import server
 
-    engine = engine_of(options)
-    server.serve(engine, options.host, options.port, watch_pages(engine) if options.watch else None)
+    with engine_of(options) as engine:
+        server.serve(engine, options.host, options.port, watch_pages(engine) if options.watch else None)
 
 
 def watch_pages(engine: Engine) -> dict[str, Callable[[], str]]:

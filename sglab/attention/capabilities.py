@@ -56,6 +56,8 @@ class Capabilities:
     head_dims: tuple[tuple[int, int], ...] = ()
     """(head_dim, v_head_dim); empty: any."""
     sliding_window: bool = False
+    windows_in_trees: bool = False
+    """A window counts along each draft's own path. SGLang's kernels count in the order in which a tree's drafts lie."""
     logit_cap: bool = False
     xai_temperature: bool = False
     sinks: bool = False
@@ -153,6 +155,11 @@ def _drafts_served(c: Capabilities, d: Demand) -> bool:
     return c.drafts == "tree" or (c.drafts == "chain" and getattr(d.spec_info, "topk", None) == 1)
 
 
+def _is_tree(d: Demand) -> bool:
+    verifies = d.mode is not None and d.mode.is_target_verify()
+    return verifies and d.spec_info is not None and getattr(d.spec_info, "topk", None) != 1
+
+
 def _drafts_expected(c: Capabilities) -> str:
     if c.drafts is None:
         return "None"
@@ -247,6 +254,12 @@ RULES: tuple[Rule, ...] = (
     _layer_rule("logit_cap", "0", lambda layer: bool(layer.logit_cap), "logit_cap"),
     _layer_rule(
         "sliding_window_size", "-1 (full attention)", lambda layer: layer.sliding_window_size >= 0, "sliding_window"
+    ),
+    Rule(
+        "layer.sliding_window_size",
+        lambda c, d: c.windows_in_trees or d.layer is None or d.layer.sliding_window_size < 0 or not _is_tree(d),
+        lambda c: "-1 (full attention) where the drafts are a tree",
+        lambda d: str(d.layer.sliding_window_size) if d.layer is not None else "",
     ),
     _layer_rule("xai_temperature_len", "-1", lambda layer: layer.xai_temperature_len > 0, "xai_temperature"),
     Rule(

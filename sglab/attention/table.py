@@ -21,6 +21,7 @@ from sglab.attention.upstream import ABSENT
 
 _LAYER_OPTIONS = (
     "sliding_window",
+    "windows_in_trees",
     "logit_cap",
     "xai_temperature",
     "sinks",

@@ -30,6 +30,7 @@ class TorchNativeAttnBackend(PerRequestBackend):
         deterministic=True,
         kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
         sliding_window=True,
+        windows_in_trees=True,
         sinks=True,
         cross_attention=True,
         triton_helpers=False,
@@ -51,16 +52,25 @@ class TorchNativeAttnBackend(PerRequestBackend):
         grouped = layer.tp_q_head_num != layer.tp_k_head_num
         if layer.is_cross_attention:
             return torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=layer.scaling, enable_gqa=grouped)
-        positions = torch.arange(span.first_position, len(span.slots), device=q.device)
-        keys = torch.arange(len(span.slots), device=q.device)
+        keys, positions = _positions(span)
         visible = keys <= positions[:, None] if span.mask is None else span.mask.to(torch.bool)
         if layer.sliding_window_size >= 0:
-            visible &= keys >= positions[:, None] - layer.sliding_window_size
+            visible = visible & (keys >= positions[:, None] - layer.sliding_window_size)  # other layers read the mask
         if sinks is not None:
             return softmax_with_sinks(q[0], k[0], v[0], visible, layer.scaling, sinks)[None]
         return torch.nn.functional.scaled_dot_product_attention(
             q, k, v, attn_mask=visible, scale=layer.scaling, enable_gqa=grouped
         )
+
+
+def _positions(span: Span) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where a request's tokens stand in its text, int64 [seq_len], and of these the new ones. Drafts of one level of a
+    tree stand at the same place: behind as many drafts as they see."""
+    keys = torch.arange(len(span.slots), device=span.slots.device)
+    if span.mask is not None:
+        depths = span.mask[:, span.first_position :].to(torch.int64).sum(-1) - 1
+        keys = torch.cat((keys[: span.first_position], span.first_position + depths))
+    return keys, keys[span.first_position :]
 
 
 def softmax_with_sinks(

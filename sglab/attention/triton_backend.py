@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from sglab.attention.arithmetic.draft_windows import with_window
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, Capabilities, UnsupportedError
 from sglab.attention.inputs import AttentionInputs
@@ -33,6 +34,7 @@ class TritonAttnBackend(AttentionBackend):
         graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
         deterministic=True,
         sliding_window=True,
+        windows_in_trees=True,
         kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
         logit_cap=True,
         xai_temperature=True,
@@ -141,6 +143,11 @@ class TritonAttnBackend(AttentionBackend):
         keys, values = save_and_get_kv(inputs)
         k_scale, v_scale = scales_of(inputs)
         assert meta.qo_indptr is not None
+        mask, window, masks_prefix = meta.custom_mask, layer.sliding_window_size, False
+        is_tree = getattr(inputs.forward_batch.spec_info, "topk", None) != 1
+        if window >= 0 and is_tree and mask is not None and meta.mask_indptr is not None:
+            mask = with_window(mask, meta.mask_indptr, meta.max_extend_len, window)
+            window, masks_prefix = -1, True
         extend_attention_fwd(
             inputs.q,
             inputs.k,
@@ -151,13 +158,14 @@ class TritonAttnBackend(AttentionBackend):
             meta.qo_indptr,
             meta.kv_indptr,
             meta.kv_indices,
-            meta.custom_mask,
+            mask,
             True,
             meta.mask_indptr,
             meta.max_extend_len,
             layer.scaling,
+            skip_prefix_custom_mask=not masks_prefix,
             logit_cap=layer.logit_cap,
-            sliding_window_size=layer.sliding_window_size,
+            sliding_window_size=window,
             sinks=inputs.sinks,
             xai_temperature_len=layer.xai_temperature_len,
             k_scale=k_scale,

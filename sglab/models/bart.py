@@ -184,13 +184,15 @@ class BartForConditionalGeneration(CausalLM):
         Args:
             input_ids, positions: int64 [tokens], of the decoder.
             encoded: [encoder tokens, hidden] of the requests whose `encoder_out_cache_loc` the batch has, one after
-                another; None where the pool holds all of them.
+                another; None: of the batch's `encoder_input_ids`, and without those the pool holds all of them.
 
         Returns:
             [tokens, hidden].
         """
         model = self.model
         assert isinstance(model, BartModel)
+        if encoded is None and forward_batch.encoder_input_ids:
+            encoded = torch.cat([self.encode(source) for source in forward_batch.encoder_input_ids])
         x = model.decoder.start(model.embed_tokens(input_ids) * model.embed_scale, positions)
         for layer in model.decoder.layers:
             x = layer(x, forward_batch, encoded)

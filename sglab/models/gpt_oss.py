@@ -18,7 +18,7 @@ from sglab.kernels.formats.microscaling import MX_BLOCK
 from sglab.kernels.fused_moe import ExpertQuantization, mxfp4_experts
 from sglab.layers import ReplicatedLinear, RotaryEmbedding, TensorParallel, WeightError
 from sglab.layers.loading import Shard, copy_into, sharded
-from sglab.layers.moe import Routing, TopK
+from sglab.layers.moe import RoutedExperts, Routing, TopK
 from sglab.models.causal_lm import QKV, CausalLM
 from sglab.models.config import DecoderConfig
 from sglab.models.llama import Decoder, DecoderLayer, LlamaAttention
@@ -56,7 +56,7 @@ class GptOssAttention(LlamaAttention):
         return self.o_proj(self.attend(positions, x, forward_batch, self.sinks))
 
 
-class GptOssExperts(nn.Module):
+class GptOssExperts(RoutedExperts):
     """All experts' matrices in four tensors; gate and up alternate row by row. This rank's slice of every expert.
 
     Attributes:
@@ -64,8 +64,6 @@ class GptOssExperts(nn.Module):
         w2, w2_bias: [experts, hidden, intermediate / tp] and without the last.
         scales: of a checkpoint in MXFP4, whose w13 and w2 are bytes of two values each; by name.
     """
-
-    routing: Routing | None = None
 
     def __init__(self, config: GptOssConfig, tp: TensorParallel) -> None:
         super().__init__()

@@ -13,6 +13,7 @@ from sglab.engine.errors import BadArgumentError
 from sglab.engine.recording import Recording
 from sglab.engine.scheduler import History
 from sglab.models import CausalLM, Tokenizer
+from sglab.serving.encoders import encoder_options, has_encoder
 from sglab.serving.execution import Pending
 from sglab.serving.given import LogprobOptions, Prompt, Sampling, config, for_each, is_one, new_request, tokenizer_of
 from sglab.serving.hooks import register_forward_hooks
@@ -71,7 +72,8 @@ class Engine:
             tokenizer = tokenizer or tokenizer_of(model)
         self.tokenizer = tokenizer
         try:
-            self.config, self.device = for_model(self.config, self.model), self.model.device
+            made_for = encoder_options if has_encoder(self.model) else for_model
+            self.config, self.device = made_for(self.config, self.model), self.model.device
             parts = make_parts(self.model, self.config, self.tokenizer, self.ranks, draft_model)
             self._execution, self._parallel = parts.execution, parts.parallel
             self.runner, self.tree_cache = parts.runner, parts.tree_cache
@@ -99,6 +101,7 @@ class Engine:
         logprob_start_len: int = -1,
         top_logprobs_num: int = 0,
         token_ids_logprob: Sequence[int] | None = None,
+        decoder_prompt: Prompt | None = None,
     ) -> Output: ...
 
     @overload
@@ -111,6 +114,7 @@ class Engine:
         logprob_start_len: int | Sequence[int] = -1,
         top_logprobs_num: int = 0,
         token_ids_logprob: Sequence[int] | None = None,
+        decoder_prompt: Prompt | None = None,
     ) -> list[Output]: ...
 
     def generate(
@@ -122,6 +126,7 @@ class Engine:
         logprob_start_len: int | Sequence[int] = -1,
         top_logprobs_num: int = 0,
         token_ids_logprob: Sequence[int] | None = None,
+        decoder_prompt: Prompt | None = None,
     ) -> Output | list[Output]:
         """Run requests to their end, together with whatever else was submitted.
 
@@ -133,6 +138,8 @@ class Engine:
                 for each; -1: none. What the cache has beyond it is computed again.
             top_logprobs_num, token_ids_logprob: at each of these places also of so many of the likeliest tokens, and of
                 these tokens.
+            decoder_prompt: of a model with an encoder, which reads the prompts: what the decoder begins with, tokens as
+                they are or a text after its start token; None: that alone.
 
         Returns:
             An Output, or a list of them for a list.
@@ -146,7 +153,12 @@ class Engine:
         each = for_each("sampling", sampling, len(listed))
         starts = for_each("logprob_start_len", logprob_start_len, len(listed))
         reqs = [
-            self._request(prompt, params, LogprobOptions(return_logprob, start, top_logprobs_num, token_ids_logprob))
+            self._request(
+                prompt,
+                params,
+                LogprobOptions(return_logprob, start, top_logprobs_num, token_ids_logprob),
+                decoder_prompt=decoder_prompt,
+            )
             for prompt, params, start in zip(listed, each, starts, strict=True)
         ]
         handles = self._add(reqs)
@@ -182,19 +194,21 @@ class Engine:
         logprob_start_len: int = -1,
         top_logprobs_num: int = 0,
         token_ids_logprob: Sequence[int] | None = None,
+        decoder_prompt: Prompt | None = None,
     ) -> Handle:
         """Add a request; `step` runs it.
 
         Args:
             rid: its name; None: one is made.
             extra_key: requests with different ones share no prefixes.
-            return_logprob, logprob_start_len, top_logprobs_num, token_ids_logprob: as `generate` takes them.
+            return_logprob, logprob_start_len, top_logprobs_num, token_ids_logprob, decoder_prompt: as `generate` takes
+                them.
 
         Raises:
             BadArgumentError: it cannot be served; nothing has changed.
         """
         wanted = LogprobOptions(return_logprob, logprob_start_len, top_logprobs_num, token_ids_logprob)
-        req = self._request(prompt, sampling, wanted, rid, extra_key)
+        req = self._request(prompt, sampling, wanted, rid, extra_key, decoder_prompt)
         return self._add([req])[0]
 
     def step(self) -> bool:
@@ -290,9 +304,12 @@ class Engine:
         logprobs: LogprobOptions,
         rid: str | None = None,
         extra_key: str | None = None,
+        decoder_prompt: Prompt | None = None,
     ) -> Req:
         name = f"request {self._submitted + 1}" if rid in (None, "") else rid
         seeded = self.config.enable_deterministic_inference
-        req = new_request(prompt, sampling, logprobs, self.model, self.tokenizer, seeded, name, extra_key)
+        req = new_request(
+            prompt, sampling, logprobs, self.model, self.tokenizer, seeded, name, extra_key, decoder_prompt
+        )
         self._submitted += 1
         return req

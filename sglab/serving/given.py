@@ -12,6 +12,7 @@ from sglab.engine.errors import BadArgumentError
 from sglab.models import CausalLM, Tokenizer, load_tokenizer
 from sglab.serving.batch_invariant import DEFAULT_SEED
 from sglab.serving.config import EngineConfig
+from sglab.serving.encoders import check_positions, decoder_start, encoder_context, has_encoder
 
 Prompt = str | Sequence[int]
 Sampling = SamplingParams | Mapping[str, Any] | None
@@ -99,6 +100,7 @@ def new_request(
     deterministic: bool,
     rid: str,
     extra_key: str | None,
+    decoder_prompt: Prompt | None = None,
 ) -> Req:
     """A request of checked values. deterministic: it has a seed, if none of its own then the engine's.
 
@@ -115,7 +117,31 @@ def new_request(
     if not isinstance(rid, str):
         raise BadArgumentError("rid", "a string", repr(rid), "Leave it out for a name of the engine's.")
     eos = frozenset(model.config.eos_token_ids)
-    return Req(rid, tokens, extra_key=extra_key, sampling_params=params, eos_token_ids=eos, **wanted)
+    req = Req(rid, tokens, extra_key=extra_key, sampling_params=params, eos_token_ids=eos, **wanted)
+    if has_encoder(model):
+        _for_encoder(req, model, tokenizer, decoder_prompt)
+    elif decoder_prompt is not None:
+        raise BadArgumentError("decoder_prompt", "None for a decoder alone", repr(decoder_prompt), "Leave it out.")
+    return req
+
+
+def _for_encoder(req: Req, model: CausalLM, tokenizer: Tokenizer | None, decoder_prompt: Prompt | None) -> None:
+    """The prompt is the encoder's; after it the row has what the decoder begins with, and what it says."""
+    if req.logprob_start_len >= 0:
+        remedy = "Those of generated tokens can be had."
+        raise BadArgumentError("logprob_start_len", "-1 with an encoder's prompt", req.logprob_start_len, remedy)
+    start, begin = decoder_start(model), None
+    if decoder_prompt is not None:
+        begin = token_ids(decoder_prompt, tokenizer, model.config.vocab_size)
+        begin = [start, *begin] if isinstance(decoder_prompt, str) else begin
+    begin = [start] if begin is None else begin
+    check_positions(model, req.origin_input_ids, begin)
+    req.encoder_len = len(req.origin_input_ids)
+    req.origin_input_ids = [*req.origin_input_ids, *begin]
+    most = encoder_context(model) - len(begin)
+    if req.sampling_params.max_new_tokens > most:
+        least = min(req.sampling_params.min_new_tokens, most)
+        req.sampling_params = replace(req.sampling_params, max_new_tokens=most, min_new_tokens=least)
 
 
 def tokenizer_of(model: str | Path) -> Tokenizer | None:

@@ -27,7 +27,7 @@ from sglab.engine import (
 )
 from sglab.engine.batch.metadata import is_checked
 from sglab.engine.graphs import GraphInputBuffers, RecordedGraph
-from sglab.layers.moe.experts import FusedMoE
+from sglab.layers.moe.routed import RoutedExperts
 from sglab.layers.moe.topk import Routing
 from sglab.models import CausalLM
 from sglab.planning import capture_order, limit_to_pool, replay_batch_size
@@ -227,9 +227,9 @@ class Launches(Protocol):
 @contextmanager
 def expert_launches(graph: Launches, model: CausalLM) -> Iterator[None]:
     """During a recording each layer's experts are one launch, as a fused kernel: it reads the routing when it runs."""
-    experts = [(name, module) for name, module in model.named_modules() if isinstance(module, FusedMoE)]
+    experts = [(name, module) for name, module in model.named_modules() if isinstance(module, RoutedExperts)]
 
-    def launching(name: str, module: FusedMoE) -> Callable[[torch.Tensor, Routing], torch.Tensor]:
+    def launching(name: str, module: RoutedExperts) -> Callable[[torch.Tensor, Routing], torch.Tensor]:
         run = module.forward
 
         def forward(x: torch.Tensor, routing: Routing) -> torch.Tensor:

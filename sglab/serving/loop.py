@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from sglab.serving.engine import Engine
@@ -27,6 +28,7 @@ class EngineLoop:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._changed = threading.Condition()
+        self._counting, self._callers = threading.Lock(), 0
         self._readers: dict[str, tuple[Handle, Receive]] = {}
         self._stopping = False
         self.failure: Exception | None = None
@@ -40,36 +42,50 @@ class EngineLoop:
             BadArgumentError: it cannot be served.
             RuntimeError: the engine has failed.
         """
-        with self._changed:
+        with self._turn():
             if self.failure is not None:
                 raise RuntimeError(f"the engine has stopped: {self.failure}. Start the server again.")
             handle = self.engine.submit(prompt, sampling, **options)
             self._readers[handle.rid] = (handle, receive)
-            self._changed.notify()
         return handle
 
     def between_steps(self, look: Callable[[], T]) -> T:
         """What `look` returns, called while no step runs: for whoever reads the engine's books."""
-        with self._changed:
+        with self._turn():
             return look()
 
     def abort(self, rid: str) -> None:
         """End a request before its next step."""
-        with self._changed:
+        with self._turn():
             self.engine.abort(rid)
-            self._changed.notify()
 
     def close(self) -> None:
         """Stop after the step that runs."""
-        with self._changed:
+        with self._turn():
             self._stopping = True
-            self._changed.notify()
         self._thread.join()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """The engine between two steps. Callers come before the next step: a lock alone would go back to the loop,
+        which asks for it again at once, and a caller might wait for as long as there is work."""
+        with self._counting:
+            self._callers += 1
+        with self._changed:
+            with self._counting:
+                self._callers -= 1
+            try:
+                yield
+            finally:
+                self._changed.notify()
+
+    def _may_step(self) -> bool:
+        return self._stopping or (not self._callers and self.engine.scheduler.has_work())
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._stopping or self.engine.scheduler.has_work())
+                self._changed.wait_for(self._may_step)
                 if self._stopping:
                     return
                 try:

@@ -15,7 +15,7 @@ from typing import Any
 from sglab.engine import SamplingParams, arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.models.tokenizer import FileTokenizer, Tokenizer
-from sglab.serving.output import Output
+from sglab.serving.output import REPLACEMENT, Output
 
 RENAMED = {
     "max_tokens": "max_new_tokens",
@@ -39,6 +39,16 @@ OWN = (
     *("model", "prompt", "messages", "tools", "chat_template_kwargs", "n", "stream", "stream_options"),
     *("logprobs", "top_logprobs", "echo", "prompt_logprobs", "logit_bias", "user"),
 )
+IGNORED = ("metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
+"""Fields that ask nothing of a generation."""
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "suffix": ("",),
+    "best_of": (1,),
+    "response_format": ({"type": "text"},),
+    "tool_choice": ("none", "auto"),
+    "parallel_tool_calls": (True, False),
+}
+"""Fields that OpenAI's clients may send and that do nothing at these values; others are refused."""
 MOST_CHOICES = 128
 
 
@@ -63,6 +73,11 @@ class Call:
     prompt_only: bool = False
     """max_tokens 0: the one token that is generated is not given."""
 
+    def sampling_of(self, choice: int) -> SamplingParams:
+        """Of a prompt's n choices each has a seed of its own: equal ones would give equal texts."""
+        seed = self.sampling.sampling_seed
+        return self.sampling if seed is None or not choice else replace(self.sampling, sampling_seed=seed + choice)
+
     @property
     def options(self) -> dict[str, Any]:
         """What the engine takes besides prompt and sampling."""
@@ -84,8 +99,11 @@ class Call:
             BadArgumentError: a field that is not known, missing or out of range.
         """
         known = {*RENAMED, *SAME, *OWN}
-        for name in body:
-            if name not in known:
+        for name, value in body.items():
+            if name in NEUTRAL and value is not None and value not in NEUTRAL[name]:
+                expected = " or ".join(map(repr, NEUTRAL[name]))
+                raise BadArgumentError(name, expected, repr(value), "Leave it out: there is nothing here that does it.")
+            if name not in known and name not in NEUTRAL and name not in IGNORED:
                 raise BadArgumentError(name, f"fields among {', '.join(sorted(known))}", "another", "Leave it out.")
         given = {name: body[name] for name in SAME if body.get(name) is not None}
         given |= {ours: body[theirs] for theirs, ours in RENAMED.items() if body.get(theirs) is not None}
@@ -133,6 +151,7 @@ def chat_prompt(body: Mapping[str, Any], tokenizer: Tokenizer | None) -> str | l
     for i, message in enumerate(messages):
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
             raise BadArgumentError(f"messages[{i}]", "role and content, both strings", repr(message), shape)
+    messages = [_with_text(message, i) for i, message in enumerate(messages)]
     if isinstance(tokenizer, FileTokenizer) and tokenizer.chat_template is not None:
         variables = body.get("chat_template_kwargs") or {}
         if not isinstance(variables, Mapping):
@@ -158,6 +177,22 @@ def chat_text(messages: Sequence[Mapping[str, Any]]) -> str:
             raise BadArgumentError(f"messages[{i}]", "role and content, both strings", repr(message), shape)
         lines.append(f"{message['role']}: {message['content']}\n")
     return "".join(lines) + "assistant:"
+
+
+def _with_text(message: Mapping[str, Any], number: int) -> Mapping[str, Any]:
+    """A message whose content, if it came in parts, is their text.
+
+    Raises:
+        BadArgumentError: a part that is no text.
+    """
+    parts = message.get("content")
+    if not isinstance(parts, list):
+        return message
+    for i, part in enumerate(parts):
+        if not isinstance(part, Mapping) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+            where, expected = f"messages[{number}].content[{i}]", '{"type": "text", "text": "…"}'
+            raise BadArgumentError(where, expected, repr(part), "This server reads texts alone.")
+    return {**message, "content": "".join(part["text"] for part in parts)}
 
 
 def response(call: Call, model: str, rid: str, outputs: Sequence[Output], decode: Any) -> dict[str, Any]:
@@ -186,6 +221,12 @@ def prompt_text(call: Call, index: int, output: Output, decode: Any) -> str:
     """The prompt of a choice as it was given, or its tokens' text."""
     given = call.prompts[index // call.n]
     return given if isinstance(given, str) else decode(output.prompt_token_ids)
+
+
+def first_chunk(call: Call, model: str, rid: str, index: int) -> dict[str, Any]:
+    """A chat's stream begins by saying who speaks."""
+    choice = {"index": index, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
+    return {**head(call, model, rid, ".chunk"), "choices": [choice]}
 
 
 def chunk(
@@ -236,9 +277,9 @@ def logprobs(call: Call, output: Output, decode: Any, first: int = 0, offset: in
     if call.chat:
         content = [
             {
-                "token": text,
+                **_token(text),
                 "logprob": value,
-                "top_logprobs": [{"token": decode([token]), "logprob": p} for token, p in best],
+                "top_logprobs": [{**_token(decode([token])), "logprob": p} for token, p in best],
             }
             for text, value, best in zip(texts, values, top, strict=True)
         ]
@@ -246,6 +287,11 @@ def logprobs(call: Call, output: Output, decode: Any, first: int = 0, offset: in
     best = [None if each is None else {decode([token]): p for token, p in each} for each in top]
     offsets = [offset + length for length in accumulate((len(text) for text in texts[:-1]), initial=0)][: len(texts)]
     return {"tokens": texts, "token_logprobs": values, "top_logprobs": best, "text_offset": offsets}
+
+
+def _token(text: str) -> dict[str, Any]:
+    """A token's text and its bytes; None: it is a part of a character, which has no text."""
+    return {"token": text, "bytes": None if REPLACEMENT in text else list(text.encode())}
 
 
 def prompt_logprobs(call: Call, output: Output, decode: Any) -> list[dict[str, Any] | None]:
@@ -265,16 +311,24 @@ def prompt_logprobs(call: Call, output: Output, decode: Any) -> list[dict[str, A
     return found
 
 
-def error_body(error: BadArgumentError) -> dict[str, Any]:
-    """OpenAI's form of a refusal."""
+def error_body(error: BadArgumentError, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """OpenAI's form of a refusal, which names the field as the request does."""
+    names = [theirs for theirs, ours in RENAMED.items() if ours == error.argument and theirs in (body or {})]
+    name = names[0] if names else error.argument
     return {
         "error": {
-            "message": str(error),
+            "message": str(error).replace(error.argument, name),
             "type": "invalid_request_error",
-            "param": error.argument,
+            "param": name,
             "code": "bad_request",
         }
     }
+
+
+def unknown_model(name: str) -> dict[str, Any]:
+    """OpenAI's answer to the name of a model that is not served."""
+    message = f"The model {name!r} is not served here. GET /v1/models names the one that is."
+    return {"error": {"message": message, "type": "invalid_request_error", "param": "model", "code": "model_not_found"}}
 
 
 def failure_body(error: BaseException | None) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from sglab.attention import create_attention_backend
 from sglab.engine import ModelRunner, RadixCache
-from sglab.engine.errors import BadArgumentError
 from sglab.engine.scheduler import Scheduler
 from sglab.models import CausalLM, Tokenizer
 from sglab.serving.batch_invariant import batch_invariant
 from sglab.serving.config import EngineConfig
+from sglab.serving.encoders import refuse_cross_attention
 from sglab.serving.execution import Execution, InlineExecution, ThreadExecution, torch_threads
 from sglab.serving.graph_runner import CudaGraphRunner, captures_decodes
 from sglab.serving.piecewise_runner import PiecewiseGraphRunner
@@ -46,15 +46,13 @@ def make_parts(
         BadArgumentError, UnsupportedError: a model, a backend or an option that does not fit.
         RankDiedError: another rank did not come up.
     """
-    if hasattr(model, "encode"):
-        remedy = "Run its passes by hand, with encoder_lens and encoder_out_cache_loc."
-        raise BadArgumentError("model", "a decoder alone", f"{type(model).__name__} with an encoder", remedy)
     on_cpu = model.device.type == "cpu"
     overlap = config.overlaps(model.device.type)
     threads = config.threads(sum(parameter.numel() for parameter in model.parameters())) if on_cpu else None
     execution: Execution = ThreadExecution(threads) if overlap and on_cpu else InlineExecution(threads)
     pools = make_pools(model, config, execution.submit)
     backend = create_attention_backend(config.backend(model.device.type), pools.runner)
+    refuse_cross_attention(model, backend)
     worker = ModelWorker(model, pools.runner, backend, config.random_seed)
     if ranks is None:
         with torch_threads(threads), batch_invariant(config.enable_deterministic_inference):

@@ -29,6 +29,7 @@ from sglab.engine.errors import BadArgumentError
 from sglab.kernels.k_records import RECORD
 from sglab.models import CausalLM
 from sglab.serving.config import EngineConfig
+from sglab.serving.encoders import encoder_context, has_encoder
 
 CPU_BUDGET = 1 << 30
 """Bytes of which a KV pool on a CPU takes its share."""
@@ -55,11 +56,12 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: b
     shape, device = model.attention_config(), model.device
     page = config.pages(device.type)
     context = context_length(shape, config)
-    tokens = pool_tokens(model, shape, config, context, page)
+    row = context + encoder_context(model)
+    tokens = pool_tokens(model, shape, config, row, page)
     dtype, records = KV_CACHE_DTYPES[config.kv_cache_dtype], config.keeps_records(device.type)
     held = replace(shape, num_hidden_layers=0) if planned else shape
     kv = kv_pool(model, held, tokens, page, dtype, records)
-    rows = ReqToTokenPool(config.max_running_requests, context, device)
+    rows = ReqToTokenPool(config.max_running_requests, row, device)
     allocator = (
         TokenToKVPoolAllocator(tokens, device, kv)
         if page == 1
@@ -88,7 +90,8 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: b
     if config.enable_hierarchical_cache:
         host = HostKVPool(kv, max(int(tokens * config.hicache_ratio) // page, 1) * page)
         return Pools(runner, HiRadixCache(rows, allocator, page, host, config.hicache_write_policy, submit))
-    return Pools(runner, RadixCache(rows, allocator, page, disable=config.disable_radix_cache or state is not None))
+    disable = config.disable_radix_cache or state is not None or has_encoder(model)
+    return Pools(runner, RadixCache(rows, allocator, page, disable=disable))
 
 
 def refuse_unshareable(shape: ModelConfig, config: EngineConfig, has_state: bool) -> None:

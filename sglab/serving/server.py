@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,9 +18,11 @@ from sglab.engine.errors import BadArgumentError
 from sglab.serving import openai
 from sglab.serving.engine import Engine
 from sglab.serving.loop import EngineLoop
-from sglab.serving.output import Delta, Handle
+from sglab.serving.output import Delta, Handle, RequestAbortedError
 
 Queue = asyncio.Queue[tuple[int, Delta]]
+GRACE = 20
+"""Seconds."""
 
 
 def create_app(engine: Engine, pages: Mapping[str, Callable[[], str]] | None = None) -> Any:
@@ -38,6 +41,7 @@ def create_app(engine: Engine, pages: Mapping[str, Callable[[], str]] | None = N
         raise ImportError("the HTTP server needs FastAPI and uvicorn: pip install 'sglab[serve]'") from None
 
     loop = EngineLoop(engine)
+    described = {"id": engine.model_name, "object": "model", "created": int(time.time()), "owned_by": "sglab"}
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
@@ -47,17 +51,29 @@ def create_app(engine: Engine, pages: Mapping[str, Callable[[], str]] | None = N
     app = FastAPI(title="sglab", lifespan=lifespan)
 
     async def answer(request: Request, chat: bool) -> Any:
+        given: dict[str, Any] = {}
         try:
-            call = openai.Call.parse(await body_of(request.json), chat, engine.tokenizer)
-            served = Served(loop, call)
+            given = await body_of(request.json)
+            call = openai.Call.parse(given, chat, engine.tokenizer)
+            served = Served(loop, call, asyncio.get_running_loop())
+            await asyncio.to_thread(
+                served.submit
+            )  # it waits for the step that runs: other clients are served meanwhile
         except BadArgumentError as error:
-            return JSONResponse(openai.error_body(error), 400)
+            return JSONResponse(openai.error_body(error, given), 400)
         except RuntimeError as error:
             return JSONResponse(openai.failure_body(error), 500)
         if call.stream:
             return StreamingResponse(served.events(), media_type="text/event-stream")
-        body = await served.body(request.is_disconnected)
-        return JSONResponse(openai.failure_body(loop.failure), 500) if body is None else JSONResponse(body)
+
+        async def left() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+
+        try:
+            return JSONResponse(await served.body(left))
+        except RequestAbortedError as error:
+            return JSONResponse(openai.failure_body(error), 500)
 
     async def completions(request: Request) -> Any:
         return await answer(request, chat=False)
@@ -71,7 +87,10 @@ def create_app(engine: Engine, pages: Mapping[str, Callable[[], str]] | None = N
         app.post(path, response_model=None)(posted)
 
     async def models() -> dict[str, Any]:
-        return {"object": "list", "data": [{"id": engine.model_name, "object": "model", "owned_by": "sglab"}]}
+        return {"object": "list", "data": [described]}
+
+    async def one_model(name: str) -> Any:
+        return described if name == engine.model_name else JSONResponse(openai.unknown_model(name), 404)
 
     async def health() -> dict[str, str]:
         return {"status": "ok"}
@@ -89,7 +108,9 @@ def create_app(engine: Engine, pages: Mapping[str, Callable[[], str]] | None = N
 
     for path, text in (pages or {}).items():
         page(path, text)
-    for path, handler in (("/v1/models", models), ("/health", health), ("/history", history)):
+    one_model.__annotations__ = {"name": str}
+    got = (("/v1/models", models), ("/v1/models/{name:path}", one_model), ("/health", health), ("/history", history))
+    for path, handler in got:
         app.get(path, response_model=None)(handler)
     return app
 
@@ -112,29 +133,38 @@ async def body_of(read: Callable[[], Any]) -> dict[str, Any]:
 class Served:
     """One call's requests in the engine: `n` for each prompt.
 
-    Raises:
-        BadArgumentError: a prompt that cannot be served; nothing runs.
+    Args:
+        here: the event loop in which it is read.
     """
 
-    def __init__(self, loop: EngineLoop, call: openai.Call) -> None:
+    def __init__(self, loop: EngineLoop, call: openai.Call, here: asyncio.AbstractEventLoop) -> None:
         self.loop, self.call, self.engine = loop, call, loop.engine
         self.queue: Queue = asyncio.Queue()
         self._sent: dict[int, tuple[int, int]] = {}  # of a stream, by choice: tokens and characters
         self._decode = self.engine.tokenizer.decode if self.engine.tokenizer is not None else str
-        here = asyncio.get_running_loop()
+        self.handles: list[Handle] = []
+        self._here = here
+
+    def submit(self) -> None:
+        """Hand them to the engine; in any thread.
+
+        Raises:
+            BadArgumentError: a prompt that cannot be served; none of them runs.
+            RuntimeError: the engine has failed.
+        """
 
         def receiver(index: int) -> Callable[[Delta], None]:
             def receive(delta: Delta) -> None:
-                here.call_soon_threadsafe(self.queue.put_nowait, (index, delta))
+                self._here.call_soon_threadsafe(self.queue.put_nowait, (index, delta))
 
             return receive
 
-        self.handles: list[Handle] = []
+        call = self.call
         try:
             for prompt in call.prompts:
-                for _ in range(call.n):
-                    receive = receiver(len(self.handles))
-                    self.handles.append(loop.submit(prompt, call.sampling, receive, **call.options))
+                for choice in range(call.n):
+                    receive, sampling = receiver(len(self.handles)), call.sampling_of(choice)
+                    self.handles.append(self.loop.submit(prompt, sampling, receive, **call.options))
         except BadArgumentError:
             self.abort()
             raise
@@ -145,32 +175,45 @@ class Served:
             if not handle.finished:
                 self.loop.abort(handle.rid)
 
-    async def body(self, is_disconnected: Callable[[], Any]) -> dict[str, Any] | None:
-        """Wait for all; a client that leaves ends its requests. None: the engine failed."""
-        left = len(self.handles)
-        while left:
-            try:
-                _, delta = await asyncio.wait_for(self.queue.get(), timeout=1.0)
-            except asyncio.TimeoutError:
-                if await is_disconnected():
-                    self.abort()
-                continue
-            if delta.finish_reason == "error":
-                return None
-            left -= delta.finish_reason is not None
+    async def body(self, left: Callable[[], Awaitable[None]]) -> dict[str, Any]:
+        """Wait for all.
+
+        Args:
+            left: returns when the client goes away, which ends the requests.
+
+        Raises:
+            RequestAbortedError: the engine or a pass failed.
+        """
+        watcher = asyncio.ensure_future(left())
+        watcher.add_done_callback(lambda task: None if task.cancelled() else self.abort())
+        unfinished = len(self.handles)
+        try:
+            while unfinished:
+                index, delta = await self.queue.get()
+                self._raise_if_failed(index, delta)
+                unfinished -= delta.finish_reason is not None
+        finally:
+            watcher.cancel()
+            self.abort()
         outputs = [handle.output() for handle in self.handles]
         return openai.response(self.call, self.engine.model_name, self.handles[0].rid, outputs, self._decode)
+
+    def _raise_if_failed(self, index: int, delta: Delta) -> None:
+        if delta.finish_reason == "error":
+            raise RequestAbortedError(str(self.loop.failure))
+        if delta.finish_reason == "abort":
+            raise RequestAbortedError(self.handles[index].output().error)
 
     async def events(self) -> AsyncIterator[str]:
         """Server-sent events, the last of them [DONE]."""
         left = len(self.handles)
         name, rid = self.engine.model_name, self.handles[0].rid
         try:
+            for index in range(left if self.call.chat else 0):
+                yield f"data: {json.dumps(openai.first_chunk(self.call, name, rid, index))}\n\n"
             while left:
                 index, delta = await self.queue.get()
-                if delta.finish_reason == "error":
-                    yield f"data: {json.dumps(openai.failure_body(self.loop.failure))}\n\n"
-                    return
+                self._raise_if_failed(index, delta)
                 left -= delta.finish_reason is not None
                 text, given = self._part(index, delta)
                 event = openai.chunk(self.call, name, rid, index, text, delta.finish_reason, given)
@@ -181,6 +224,8 @@ class Served:
                 last = {**openai.head(self.call, name, rid, ".chunk" if self.call.chat else ""), "choices": []}
                 yield f"data: {json.dumps({**last, 'usage': usage})}\n\n"
             yield "data: [DONE]\n\n"
+        except RequestAbortedError as error:
+            yield f"data: {json.dumps(openai.failure_body(error))}\n\n"
         finally:
             self.abort()
 
@@ -208,7 +253,7 @@ class Served:
 
 
 def serve(engine: Engine, host: str, port: int, pages: Mapping[str, Callable[[], str]] | None = None) -> None:
-    """Serve until interrupted.
+    """Serve until interrupted. Requests that run then have GRACE seconds to end.
 
     Args:
         pages: of create_app.
@@ -221,4 +266,4 @@ def serve(engine: Engine, host: str, port: int, pages: Mapping[str, Callable[[],
         import uvicorn
     except ImportError:
         raise ImportError("the HTTP server needs uvicorn: pip install 'sglab[serve]'") from None
-    uvicorn.run(app, host=host, port=port, log_level="info")
+    uvicorn.run(app, host=host, port=port, log_level="info", timeout_graceful_shutdown=GRACE)

@@ -9,8 +9,11 @@ from pathlib import Path
 import torch
 
 from sglab.attention import create_attention_backend
-from sglab.engine import ModelConfig, ModelRunner
+from sglab.attention.capabilities import Demand
+from sglab.engine import ForwardMode, ModelConfig, ModelRunner
 from sglab.engine.errors import BadArgumentError
+from sglab.engine.speculation import VerifyInput
+from sglab.layers import RadixAttention
 from sglab.models import CausalLM, load_model, load_mtp
 from sglab.serving.config import EngineConfig
 from sglab.serving.drafters import Drafter, ModelDrafter, NgramDrafter
@@ -22,6 +25,8 @@ from sglab.serving.worker import ModelWorker
 Draft = str | Path | CausalLM | DraftLayer
 """A draft model, or where one is read."""
 WITH_MODEL = ("STANDALONE", "EAGLE")
+NGRAM_TOPK = 2
+"""Its drafts are trees: a node may have several children."""
 
 
 def speculation(worker: ModelWorker, config: EngineConfig, draft_model: Draft | None) -> SpeculativeWorker | None:
@@ -31,13 +36,15 @@ def speculation(worker: ModelWorker, config: EngineConfig, draft_model: Draft | 
         BadArgumentError: a draft model is missing, not wanted, or of another vocabulary.
     """
     algorithm = config.speculative_algorithm
+    if algorithm is not None:
+        _refuse_unserved_drafts(worker, NGRAM_TOPK if algorithm == "NGRAM" else config.speculative_eagle_topk)
     if (draft_model is not None) != (algorithm in WITH_MODEL):
         expected = f"a model with speculative_algorithm={' or '.join(map(repr, WITH_MODEL))}, and none otherwise"
         raise BadArgumentError("draft_model", expected, f"{draft_model!r} with {algorithm!r}", "Change one of the two.")
     if algorithm is None:
         return None
     if draft_model is None:
-        return SpeculativeWorker(worker, NgramDrafter(config.speculative_num_draft_tokens), topk=2)
+        return SpeculativeWorker(worker, NgramDrafter(config.speculative_num_draft_tokens), topk=NGRAM_TOPK)
     _check_tree(config)
     make: Callable[..., Drafter] = hidden_drafter if algorithm == "EAGLE" else model_drafter
     return SpeculativeWorker(worker, make(worker, config, draft_model), config.speculative_eagle_topk)
@@ -78,6 +85,22 @@ def _runner(worker: ModelWorker, model: CausalLM, shape: ModelConfig, dtype: tor
 
 def _tree(config: EngineConfig) -> tuple[int, int, int]:
     return config.speculative_num_steps, config.speculative_eagle_topk, config.speculative_num_draft_tokens
+
+
+def _refuse_unserved_drafts(worker: ModelWorker, topk: int) -> None:
+    """Refuse at once what the first verification would refuse.
+
+    Raises:
+        UnsupportedError: the backend verifies no drafts, no trees, or none with a layer's window.
+    """
+    if worker.backend.capabilities.fallback:
+        return  # which verifies what this one does not
+    drafts = VerifyInput(2, torch.ones(0, dtype=torch.bool), topk)
+    for layer in worker.model.modules():
+        if isinstance(layer, RadixAttention):
+            worker.backend.refuse_unserved(
+                Demand(mode=ForwardMode.TARGET_VERIFY, spec_info=drafts, dtype=worker.model.dtype, layer=layer.shape)
+            )
 
 
 def _check_tree(config: EngineConfig) -> None:

@@ -81,7 +81,7 @@ class ModelWorker:
         """What a pass needs of its requests, taken now."""
         batch, entries = scheduled.worker_batch, scheduled.entries
         lengths = batch.seq_lens_cpu.tolist()
-        prompts = [len(entry.req.origin_input_ids) for entry in entries]
+        prompts = [len(entry.req.origin_input_ids) - entry.req.encoder_len for entry in entries]
         drafts = int(batch.forward_mode.is_target_verify())  # lengths are without the root, which was generated
         ending = [
             (entry.req.req_pool_idx, entry.req)

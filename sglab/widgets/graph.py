@@ -13,12 +13,13 @@ from sglab.serving.graph_runner import WARM_UPS
 
 from .base import asset
 from .engine_lines import LinesWidget
+from .step_opener import StepOpener
 
 MOST_LAUNCHES = 3000
 """Of one graph, those that a page lists."""
 
 
-class Graph(LinesWidget):
+class Graph(LinesWidget, StepOpener):
     """A CUDA-graph runner: captures from the largest size down, then replays, each with its inputs and its padding.
 
     Attributes:
@@ -26,7 +27,7 @@ class Graph(LinesWidget):
 
     Args:
         engine: an `sglab.Engine` with captured graphs (cuda_graph=True), whose replays are recorded and followed from
-            now on; or a log of one.
+            now on, as what its steps attend to is; or a log of one: its steps can be opened if the engine is recorded.
     """
 
     bundle = "graph"
@@ -48,6 +49,7 @@ class Graph(LinesWidget):
         log = GraphLog(engine) if isinstance(engine, Engine) else engine
         super().__init__()
         self.graphs = log
+        self.opens_steps_of(engine.record() if isinstance(engine, Engine) else log.engine.recording)
         self._rids: dict[str, int] = {}
         numbers: dict[int, int] = {}
         launches = [

@@ -12,12 +12,13 @@ from sglab.serving import Engine
 
 from .base import asset
 from .engine_lines import LinesWidget, recording_of, spans
+from .step_opener import StepOpener
 
 MOST_TEXT = 400
 """Characters of a node's tokens that a page shows."""
 
 
-class RadixTree(LinesWidget):
+class RadixTree(LinesWidget, StepOpener):
     """The radix tree of shared prefixes, operation by operation.
 
     Attributes:
@@ -45,6 +46,7 @@ class RadixTree(LinesWidget):
         super().__init__()
         self.recording = recording
         self.tree_log: TreeLog = tree if isinstance(tree, TreeLog) else recording.tree  # type: ignore[union-attr]
+        self.opens_steps_of(recording)
         self._decode = decode if recording is None else recording.decode
         self._names: dict[str, int] = {}
         self._sent: dict[int, tuple[int, int, bool]] = {}

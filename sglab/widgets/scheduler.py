@@ -10,11 +10,10 @@ import traitlets
 from sglab.engine.recording import Recording
 from sglab.engine.scheduler import StepRecord
 from sglab.serving import Engine
-from sglab.workbench import Batch, step_batch
 
-from .base import Widget, asset, command
+from .base import asset
 from .engine_lines import LinesWidget, facts, recording_of
-from .opening import Opened, Opener, of_batch, one_of
+from .step_opener import StepOpener
 
 PREVIEW = 60
 """Characters of a prompt that a page shows."""
@@ -22,12 +21,11 @@ CONTEXT = 8
 """Tokens decoded before those that a step added, so that parts of a character come together."""
 
 
-class Scheduler(LinesWidget, Opener):
+class Scheduler(LinesWidget, StepOpener):
     """The steps of an engine: who waited, was prefilled, cut, decoded and retracted, and what decided it.
 
     Attributes:
         recording: what is shown.
-        batch: what `attention` made last: the batch of a step, as one of its layers saw it.
 
     Args:
         engine: an `sglab.Engine`, which is recorded and followed from now on, or a recording (`engine.record()`); what
@@ -46,7 +44,7 @@ class Scheduler(LinesWidget, Opener):
         recording = recording_of(engine, "Scheduler")
         super().__init__()
         self.recording = recording
-        self.batch: Batch | None = None
+        self.opens_steps_of(recording)
         self._index: dict[str, int] = {}
         self._generated: dict[str, int] = {}
         self._show()
@@ -59,30 +57,6 @@ class Scheduler(LinesWidget, Opener):
 
     def after_cell(self) -> None:
         self.refresh()
-
-    def attention(self, widget: Opened, step: int | None = None, layer: int = 0, dtype: str | None = None) -> Widget:
-        """A widget on what one layer attended to in one step: the trail from a request to an instruction.
-
-        Args:
-            widget: "PageTable", "SplitKV" and "OnlineSoftmax" show the batch; "WarpRoles" and "KernelDebugger" run its
-                attention kernel on the emulator.
-            step: None: the last one.
-            dtype: of the batch; None: "float16" for kernels and the model's own for PageTable.
-
-        Raises:
-            BadArgumentError, and what `sglab.step_batch` and the widget raise.
-        """
-        one_of(widget)
-        at = len(self.recording.steps) - 1 if step is None else step
-        self.batch = step_batch(
-            self.recording, at, layer, dtype=dtype or (None if widget == "PageTable" else "float16")
-        )
-        return self.keep(of_batch(widget, self.batch))
-
-    @command
-    def open_attention(self, widget: str, step: int, layer: int) -> dict[str, Any]:
-        """Opens a widget: its model, for hosts that show it live, and a page of it, for all others."""
-        return self.opened(self.attention(widget, step, layer), f"step {step}, layer {layer}")  # type: ignore[arg-type]
 
     def _stepped(self) -> None:
         if self.due() or not self.recording.scheduler.has_work():

@@ -27,11 +27,11 @@ def attention_shape(model: CausalLM, layer: int) -> ModelConfig:
     """A model's attention, once it is known that a batch of the workbench can hold it.
 
     Raises:
-        BadArgumentError: no such layer, or a model that also keeps a state.
+        BadArgumentError: no such layer, or a model that also keeps a state or has an encoder.
     """
     shape = model.attention_config()
     arguments.integer("layer", layer, 0, shape.num_hidden_layers - 1, f"It has {shape.num_hidden_layers} of them.")
-    if model.state_config() is not None or shape.index_head_dim:
+    if model.state_config() is not None or shape.index_head_dim or hasattr(model, "encode"):
         remedy = "Its layers need more than a KV pool; choose another."
         raise BadArgumentError("model", "a model with a plain KV cache", type(model).__name__, remedy)
     return shape

@@ -6,6 +6,8 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.support.browser.widget_host import Host
+from tests.support.serving.tiny import prompts
+from tests.support.serving.widget_lines import GREEDY, graph_engine
 
 pytest.importorskip("triton")
 
@@ -60,3 +62,21 @@ def test_the_stale_pointer_and_the_size_of_a_batch(graph: Locator) -> None:
     expect(graph.locator(".sg-toolbar")).to_contain_text("requests: replays size 8, 3 slots padded")
     field.fill("9")
     expect(graph.locator(".sg-toolbar")).to_contain_text("requests: runs without a graph, the largest is 8")
+
+
+def test_the_attention_of_a_replay_opens(host: Host) -> None:
+    engine = graph_engine(page_size=16)
+    widget = Graph(engine)
+    engine.generate(prompts(3), GREEDY)
+    widget.refresh()
+    host.show(widget)
+    view = host.page.locator("#widget .sg-widget")
+    view.press("Home")
+    view.press("ArrowRight")
+    view.press("o")
+    expect(view.get_by_role("button", name="Page table")).to_be_disabled()
+    expect(view.locator(".sg-details")).to_contain_text("A capture attends to the dummy page alone")
+    view.press("End")
+    view.get_by_role("button", name="Page table").click()
+    step = widget.graphs.replays[-1].step
+    expect(view.get_by_role("link", name=f"Page table of step {step}, layer 0")).to_be_visible()

@@ -84,3 +84,12 @@ def test_a_node_tells_who_locks_it_and_leads_to_its_operations(tree: Locator) ->
     events = tree.get_by_label(re.compile("Operations on node"))
     events.get_by_role("button").first.click()
     expect(tree.locator(".sg-counter")).not_to_contain_text(f"step {index:,} of")
+
+
+def test_the_attention_of_an_operations_step_opens(tree: Locator) -> None:
+    log = recording()
+    index, op = next((i, op) for i, op in enumerate(log.tree.ops) if op.kind == "insert" and op.step in log.pools)
+    tree.locator(".sg-slider").fill(str(index))
+    tree.press("o")
+    tree.get_by_role("button", name="Page table").click()
+    expect(tree.get_by_role("link", name=f"Page table of step {op.step}, layer 0")).to_be_visible()

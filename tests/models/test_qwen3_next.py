@@ -28,3 +28,9 @@ SHAPE = {
 
 def test_qwen3_next(tmp_path: Path) -> None:
     check_against(*oracle("Qwen3NextForCausalLM", tmp_path, SHAPE), [80, 2, 18], chunk=7)
+
+
+def test_one_value_head_per_key_head(tmp_path: Path) -> None:
+    config = {**SHAPE, "linear_num_value_heads": 2, "layer_types": ["linear_attention", "full_attention"]}
+    config |= {"num_hidden_layers": 2, "mlp_only_layers": []}
+    check_against(*oracle("Qwen3NextForCausalLM", tmp_path, config), [20, 3], chunk=7, count=12)

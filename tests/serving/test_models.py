@@ -2,6 +2,7 @@
 
 import pytest
 
+from sglab.attention import UnsupportedError
 from sglab.engine import BadArgumentError
 from sglab.serving import Engine
 from tests.support.serving.families import FAMILIES, model
@@ -29,10 +30,36 @@ def test_tokens_do_not_depend_on_scheduling(name: str) -> None:
 def test_captured_passes_leave_the_states_of_others_alone(name: str) -> None:
     made, given = model(name), prompts(3, 20)
     plain = Engine(made, max_total_tokens=256).generate(given, GREEDY)
-    engine = Engine(made, max_total_tokens=256, cuda_graph=True, cuda_graph_bs=(1, 4))
+    pieces = {"enable_piecewise_cuda_graph": name in ("Qwen3ForCausalLM", "GptOssForCausalLM")}
+    engine = Engine(made, max_total_tokens=256, cuda_graph=True, cuda_graph_bs=(1, 4), **pieces)
     captured = engine.generate(given, GREEDY)
     assert [one.token_ids for one in captured] == [one.token_ids for one in plain]
     assert {replay.bs for replay in engine.worker.graph_runner.replays} <= {1, 4}
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name != "Qwen3NextForCausalLM"])
+@pytest.mark.parametrize("algorithm", ["NGRAM", "STANDALONE"])
+def test_drafts_change_no_token(name: str, algorithm: str) -> None:
+    """Trees of drafts, also where a layer has a window: it counts along a draft's own path."""
+    made = model(name)
+    given = [[3, 4, 5, 6] * 5, *prompts(3, 30)]
+    plain = Engine(made, max_total_tokens=512).generate(given, GREEDY)
+    more = {"draft_model": made, "speculative_eagle_topk": 2} if algorithm == "STANDALONE" else {}
+    options = {"speculative_algorithm": algorithm, "speculative_num_draft_tokens": 6, **more}
+    engine = Engine(made, max_total_tokens=512, check_invariants=True, **options)
+    drafted = engine.generate(given, GREEDY)
+    assert [one.token_ids for one in drafted] == [one.token_ids for one in plain]
+    assert sum(step.accepted for step in engine.history.steps) > 0
+
+
+def test_drafts_that_a_backend_does_not_verify_are_refused_before_anything_runs() -> None:
+    for name, backend, argument in (
+        ("GptOssForCausalLM", "intel_amx", "layer.sliding_window_size"),
+        ("Qwen3ForCausalLM", "flex_attention", "forward_batch.forward_mode"),
+    ):
+        made = model(name).bfloat16()
+        with pytest.raises(UnsupportedError, match=f"{argument}: expected .* for {backend}, got .*torch_native"):
+            Engine(made, attention_backend=backend, speculative_algorithm="NGRAM", max_total_tokens=128)
 
 
 @pytest.mark.parametrize(
@@ -41,16 +68,6 @@ def test_captured_passes_leave_the_states_of_others_alone(name: str) -> None:
 def test_states_can_neither_be_shared_nor_rolled_back(options: dict) -> None:
     with pytest.raises(BadArgumentError, match="none with a model that keeps recurrent states"):
         Engine(model("Qwen3NextForCausalLM"), max_total_tokens=128, **options)
-
-
-def test_an_encoder_is_refused() -> None:
-    class Encoding(type(model("Qwen3ForCausalLM"))):
-        def encode(self) -> None: ...
-
-    made = model("Qwen3ForCausalLM")
-    made.__class__ = Encoding
-    with pytest.raises(BadArgumentError, match="model: expected a decoder alone, got Encoding with an encoder"):
-        Engine(made)
 
 
 def test_the_model_that_ships_continues_what_it_was_taught() -> None:

@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 
 from sglab.generate import watch_pages
 from sglab.serving import Engine
+from sglab.serving.loop import EngineLoop
 from sglab.serving.server import create_app
 from tests.support.serving.letters import Letters
 from tests.support.serving.tiny import tiny_llama
@@ -185,3 +186,25 @@ def test_a_served_engine_can_be_watched() -> None:
     assert [each["widget"] for each in file["widgets"]] == ["scheduler", "radix_tree"]
     steps = [each["widgets"][0]["state"]["count"] for each in (file, later)]
     assert steps == [5, 10] and len(later["widgets"][0]["state"]["requests"]) == 2
+
+
+def test_callers_come_before_the_next_step() -> None:
+    """An engine that always has work does not keep a caller waiting: its turn is after the step that runs."""
+    engine = Engine(tiny_llama(), tokenizer=Letters(), max_total_tokens=512)
+    loop, steps = EngineLoop(engine), [0]
+
+    def endless() -> bool:
+        steps[0] += 1
+        return True
+
+    try:
+        engine.step = endless  # type: ignore[method-assign]
+        loop.submit("HELLO", None, lambda delta: None)
+        for _ in range(50):
+            while steps[0] < 10:
+                pass
+            steps[0] = 0
+            waited = loop.between_steps(lambda: steps[0])
+            assert waited <= 2
+    finally:
+        loop.close()

@@ -90,6 +90,11 @@ def _layer(batch: Batch, **fields: Any) -> Cell:
     return Cell(batch)
 
 
+def _windowed(cell: Cell) -> Cell:
+    cell.batch.layer.sliding_window_size = 3
+    return cell
+
+
 def _draft_extend(draw: Draw) -> Cell:
     batch = draw.extend()
     return Cell(batch, replace(batch.forward_batch, forward_mode=ForwardMode.DRAFT_EXTEND))
@@ -156,6 +161,8 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "verify a tree": lambda draw: draw.verify(TREE),
     "window in decode": lambda draw: _layer(draw.decode(), sliding_window_size=3),
     "window in extend": lambda draw: _layer(draw.extend(), sliding_window_size=3),
+    "window in a chain": lambda draw: _windowed(draw.verify([-1, 0, 1, 2])),
+    "window in a tree": lambda draw: _windowed(draw.verify(TREE)),
     "soft cap": lambda draw: _layer(draw.extend(), logit_cap=1.5),
     "sinks": _sinks,
     "1 head per KV head": _heads(4, 4),

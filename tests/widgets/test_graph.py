@@ -6,6 +6,7 @@ import pytest
 
 from sglab.engine import BadArgumentError
 from sglab.serving import Engine
+from sglab.serving.graph_log import GraphLog
 from sglab.widgets import Graph
 from tests.support.serving.tiny import prompts, tiny_llama
 from tests.support.serving.widget_lines import GREEDY, lines
@@ -53,3 +54,26 @@ def test_what_has_no_graphs_is_refused() -> None:
         Graph(Engine(tiny_llama(), max_total_tokens=128))
     with pytest.raises(TypeError, match=r"Graph shows an sglab\.Engine"):
         Graph("tiny")  # type: ignore[arg-type]
+
+
+def test_the_trail_from_a_replay_to_its_attention() -> None:
+    made = engine(page_size=16)
+    shown = Graph(made)
+    made.generate(prompts(3), GREEDY)
+    shown.refresh()
+    assert shown.layers == 2
+    replay = shown.graphs.replays[-1]
+    opened = shown.open_attention("PageTable", replay.step, 1)
+    assert opened["title"] == f"Page table of step {replay.step}, layer 1" and "<!doctype html>" in opened["page"]
+    assert shown.batch is not None
+    assert shown.batch.seq_lens.tolist() == replay.inputs["seq_lens"][: replay.raw_bs]
+
+
+def test_a_log_of_an_engine_that_is_not_recorded_opens_nothing() -> None:
+    made = engine()
+    shown = Graph(GraphLog(made))
+    assert shown.layers == 0
+    with pytest.raises(BadArgumentError, match=r"step: expected a step of a recorded engine.*engine\.record\(\)"):
+        shown.attention("PageTable", 0)
+    made.record()
+    assert Graph(GraphLog(made)).layers == 2

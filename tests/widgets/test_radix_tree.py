@@ -87,3 +87,15 @@ def test_a_tree_that_is_driven_by_hand() -> None:
 def test_what_is_no_tree_is_refused() -> None:
     with pytest.raises(TypeError, match=r"RadixTree shows an sglab\.Engine.*got int"):
         RadixTree(3)  # type: ignore[arg-type]
+
+
+def test_the_trail_from_an_operation_to_its_steps_attention() -> None:
+    made = Engine(tiny_llama(), max_total_tokens=128, page_size=4)
+    shown = RadixTree(made)
+    made.generate([[1, 2, 3, 4, 5], [1, 2, 3, 4, 9]], {"temperature": 0, "max_new_tokens": 3})
+    shown.refresh()
+    step = next(op.step for op in shown.tree_log.ops if op.kind == "insert")
+    assert shown.layers == 2
+    assert shown.open_attention("PageTable", step, 0)["title"] == f"Page table of step {step}, layer 0"
+    assert shown.batch is not None and len(shown.batch.reqs) == len(made.history.steps[step].batch)
+    assert RadixTree(TreeLog(made.tree_cache)).layers == 0

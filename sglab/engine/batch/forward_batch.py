@@ -96,6 +96,8 @@ class ForwardBatch:
     req_to_token; the other lengths and positions are the decoder's. Filled by the scheduler, as the one below."""
     encoder_out_cache_loc: torch.Tensor | None = None
     """int64 [encoder tokens], slots of the encoders that this pass runs; None: of none."""
+    encoder_input_ids: list[torch.Tensor] | None = None
+    """int64, per request whose encoder this pass runs, in their order."""
     llada_image_conditioning_text_lens_cpu: list[int] | None = None
     """LLaDA-Image's conditioning pass: text tokens of each request, before its query tokens; None: another pass."""
     spec_info: Any = None
@@ -125,6 +127,9 @@ class ForwardBatch:
             token_to_kv_pool=model_runner.token_to_kv_pool,
             state_pool=model_runner.state_pool,
             spec_info=batch.spec_info,
+            encoder_lens=batch.encoder_lens,
+            encoder_input_ids=batch.encoder_input_ids,
+            encoder_out_cache_loc=batch.encoder_out_cache_loc,
             num_token_non_padded_cpu=len(batch.input_ids),
         )
         if self.forward_mode.is_idle():

@@ -31,6 +31,8 @@ class Req:
     """Its name, in messages, recordings and pictures: of no other request of its scheduler."""
     origin_input_ids: list[int]
     """The prompt."""
+    encoder_len: int = 0
+    """Tokens of the prompt that a model's encoder reads; those after them begin what the decoder says."""
     output_ids: list[int] = field(default_factory=list)
     """Tokens generated so far; the scheduler appends one per decode step."""
     extra_key: str | None = None

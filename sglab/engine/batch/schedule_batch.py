@@ -39,6 +39,10 @@ class ModelWorkerBatch:
     extend_prefix_lens: list[int] | None = None
     orig_seq_lens: torch.Tensor | None = None
     spec_info: Any = None
+    encoder_lens: torch.Tensor | None = None
+    """Models with an encoder (`encoders`): int64 [B], and the two below of the encoders that run in this pass."""
+    encoder_input_ids: list[torch.Tensor] | None = None
+    encoder_out_cache_loc: torch.Tensor | None = None
 
 
 @dataclass

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from sglab.engine.batch.allocation import release_drafts, release_kv_cache
+from sglab.engine.batch.encoders import with_encoders
 from sglab.engine.batch.req import Decode, Req
 from sglab.engine.batch.schedule_batch import ModelWorkerBatch, ScheduleBatch
 from sglab.engine.batch.token_logprob import TokenLogprob
@@ -133,7 +134,10 @@ def schedule(scheduler: Planner, batch: ScheduleBatch, plan: Planned) -> Schedul
         stopped=plan.stopped,
     )
     scheduler.history.add(record)
-    return ScheduledPass(batch.get_model_worker_batch(), tuple(entries), record)
+    worker_batch, encoder_lens = batch.get_model_worker_batch(), [req.encoder_len for req in reqs]
+    if any(encoder_lens):
+        worker_batch = with_encoders(worker_batch, encoder_lens)
+    return ScheduledPass(worker_batch, tuple(entries), record)
 
 
 def apply_result(scheduled: ScheduledPass, result: PassResult, tree_cache: RadixCache, decode: Decode | None) -> None:

@@ -106,7 +106,7 @@ class Scheduler:
             raise BadArgumentError(
                 "prompt",
                 f"fewer than {self.max_req_len} tokens (context {context}, KV pool of {pool} slots)",
-                f"input length {prompt} of request {req.rid}",
+                f"input length {prompt} of request {req.rid!r}",
                 "Use a shorter input, or a larger context_length or max_total_tokens.",
             )
         if req.sampling_params.stop and self.decode is None:

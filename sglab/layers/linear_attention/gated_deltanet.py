@@ -56,7 +56,8 @@ class GatedDeltaNet(nn.Module):
         """[tokens, hidden] -> [tokens, hidden]; positions are not used: the state knows the order."""
         mixed, z = self._projected(x)
         b, a = self.in_proj_ba(x).unflatten(-1, (self.key_heads, -1)).chunk(2, -1)
-        decay, beta = fused_gdn_gating(self.A_log, a.flatten(1), b.flatten(1), self.dt_bias)
+        a, b = (one.flatten(1).contiguous() for one in (a, b))  # one value head per key head leaves gaps between rows
+        decay, beta = fused_gdn_gating(self.A_log, a, b, self.dt_bias)
         states = layer_states(forward_batch, self.layer)
         q, k, v = self._heads(self._convolved(mixed, forward_batch, states))
         # The pool gives each request a row and clears it; a captured graph's padded requests share the dummy row.

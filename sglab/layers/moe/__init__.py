@@ -9,6 +9,7 @@ from sglab.layers.moe.gate import Gate
 from sglab.layers.moe.load import ExpertLoad
 from sglab.layers.moe.location import ExpertLocation
 from sglab.layers.moe.mixture import Mixture
+from sglab.layers.moe.routed import RoutedExperts
 from sglab.layers.moe.topk import Routing, TopK
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Gate",
     "Mixture",
     "Placement",
+    "RoutedExperts",
     "Routing",
     "TopK",
     "low_latency_experts",

@@ -11,6 +11,7 @@ from sglab.kernels import fused_experts
 from sglab.layers.loading import Shard, WeightError, copy_into
 from sglab.layers.moe.location import ExpertLocation
 from sglab.layers.moe.quantized import quantized_experts
+from sglab.layers.moe.routed import RoutedExperts
 from sglab.layers.moe.topk import Routing
 from sglab.layers.parallel import SINGLE, TensorParallel
 from sglab.layers.quantization.scheme import Scheme
@@ -23,7 +24,7 @@ PARTS = {"gate_proj": 0, "up_proj": 1, "down_proj": 2, "w1": 0, "w3": 1, "w2": 2
 Way = Callable[["FusedMoE", torch.Tensor, Routing], torch.Tensor]
 
 
-class FusedMoE(nn.Module):
+class FusedMoE(RoutedExperts):
     """Experts over merged weights; the sum over ranks is the caller's, who may add shared experts to it first.
 
     With ep_size ranks for experts, each of these holds its share of them, whole or cut over the ranks that are left.
@@ -33,10 +34,8 @@ class FusedMoE(nn.Module):
         w2: [experts here, hidden, intermediate / tp].
         quantized: both in their checkpoint's format; None: they are not quantised.
         location: which experts are where.
-        routing: of the pass last run, for whoever looks on; None before the first.
     """
 
-    routing: Routing | None = None
     quantized: tuple[QuantizedMatrix, QuantizedMatrix] | None = None
 
     def __init__(self, num_experts: int, hidden_size: int, intermediate_size: int, tp: TensorParallel = SINGLE) -> None:

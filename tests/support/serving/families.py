@@ -27,6 +27,15 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "topk_method": "greedy",
         **MOE,
     },
+    "GptOssForCausalLM": {
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "num_local_experts": 6,
+        "num_experts_per_tok": 2,
+        "sliding_window": 5,
+    },
     "Qwen3NextForCausalLM": {
         "num_hidden_layers": 4,
         "num_attention_heads": 4,

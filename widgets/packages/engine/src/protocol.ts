@@ -9,3 +9,6 @@ export const LINES = extend(COMMON, {
 });
 
 export type LinesSource = Source<typeof LINES>;
+
+/** Traits of a widget that opens what a layer attended to in a step; sglab/widgets/step_opener.py. */
+export const STEP_OPENER = { layers: int() };

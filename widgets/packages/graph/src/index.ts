@@ -21,11 +21,13 @@ import {
 import { Growing } from "@sglab/engine/growing";
 import { Lines } from "@sglab/engine/lines";
 import { note } from "@sglab/engine/parts";
+import { makeStepAttention } from "@sglab/engine/step_attention";
 import { eventDetails, launchDetails, probeDetails } from "./details";
 import type { Event, GRAPH } from "./protocol";
 import { makeSlots } from "./slots";
 import { sentence, sizeFor } from "./words";
 
+const CAPTURED = "A capture attends to the dummy page alone: go to a replay.";
 const LEAST = 120;
 const TALLEST = 460;
 const BELOW = 90; // of the view, for the sizes and what ran without a graph
@@ -56,6 +58,7 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
       { keys: ["ArrowUp"], label: "select the previous slot", run: () => stepSlot(-1) },
       { keys: ["l"], label: "the graph's launches", run: () => tabs.open("launches") },
       { keys: ["p"], label: "what a stale pointer does", run: () => tabs.open("probe") },
+      { keys: ["o"], label: "open the step's attention", run: () => tabs.open("attention") },
     ],
   });
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
@@ -76,11 +79,13 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
   const eventPane = h("div");
   const launchPane = h("div");
   const probePane = h("div");
+  const attention = makeStepAttention(source, frame, disposer);
   const tabs = new Tabs(
     [
       { id: "event", label: "Replay", panel: eventPane },
       { id: "launches", label: "Launches", panel: launchPane },
       { id: "probe", label: "Stale pointer", panel: probePane },
+      { id: "attention", label: "Attention", panel: attention.root },
     ],
     "Details",
     disposer,
@@ -162,6 +167,10 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
         ...launchDetails(source.get("launches")[Math.max(0, which)] ?? [], addresses, launch, pick),
       );
     }
+    attention.show(
+      event?.kind === "replay" ? event.step : -1,
+      event?.kind === "capture" ? CAPTURED : undefined,
+    );
     if (tabs.current === "probe") probePane.replaceChildren(...probeDetails(source.get("probe")));
     below.replaceChildren(...summary());
     tallest = Math.max(tallest, Math.min(TALLEST, frame.details.scrollHeight));

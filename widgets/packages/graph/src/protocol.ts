@@ -1,7 +1,8 @@
 // What crosses between the page and sglab/widgets/graph.py.
 
-import { LINES } from "@sglab/engine/protocol";
-import { dict, list, protocol } from "@sglab/protocol";
+import type { Opened } from "@sglab/engine/opener";
+import { LINES, STEP_OPENER } from "@sglab/engine/protocol";
+import { command, dict, int, list, protocol, text } from "@sglab/protocol";
 
 export interface Capture {
   kind: "capture";
@@ -41,12 +42,15 @@ export interface Probe {
 
 export const GRAPH = protocol("graph", 1, LINES, {
   traits: {
+    ...STEP_OPENER,
     sizes: list<number>(),
     launches: list<Launch[]>(),
     addresses: list<Address>(),
     probe: dict<Probe>(),
     without: dict<Record<string, number>>(),
   },
-  commands: {},
+  commands: {
+    open_attention: command({ widget: text(), step: int(), layer: int() }, dict<Opened>()),
+  },
   tensors: {},
 });

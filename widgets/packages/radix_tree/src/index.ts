@@ -18,6 +18,7 @@ import {
 } from "@sglab/core";
 import { Growing } from "@sglab/engine/growing";
 import { Lines } from "@sglab/engine/lines";
+import { makeStepAttention } from "@sglab/engine/step_attention";
 import { nodeDetails, opDetails, type Told } from "./details";
 import { makePicture } from "./picture";
 import { makePool } from "./pool";
@@ -54,6 +55,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
       { keys: ["ArrowUp"], label: "select the previous node", run: () => stepNode(-1) },
       { keys: ["e"], label: "next eviction", run: () => next("evict") },
       { keys: ["x"], label: "next split", run: () => next("split") },
+      { keys: ["o"], label: "open the step's attention", run: () => tabs.open("attention") },
     ],
   });
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
@@ -66,10 +68,12 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
   });
   const opPane = h("div");
   const nodePane = h("div");
+  const attention = makeStepAttention(source, frame, disposer);
   const tabs = new Tabs(
     [
       { id: "op", label: "Operation", panel: opPane },
       { id: "node", label: "Node", panel: nodePane },
+      { id: "attention", label: "Attention", panel: attention.root },
     ],
     "Details",
     disposer,
@@ -172,7 +176,8 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     };
     if (tabs.current === "op")
       opPane.replaceChildren(...opDetails({ ...told, tree: op.evicted ? tree : told.tree }));
-    else nodePane.replaceChildren(...nodeDetails({ ...told, tree }, selected));
+    if (tabs.current === "node") nodePane.replaceChildren(...nodeDetails({ ...told, tree }, selected));
+    attention.show(op.step, op.kind === "start" ? "Go to an operation of a step first." : undefined);
     tallest = Math.max(tallest, frame.view.scrollHeight, frame.details.scrollHeight);
     frame.view.style.minHeight = `${Math.min(frame.room(), tallest)}px`; // the transport stays under the pointer
   });

@@ -1,7 +1,8 @@
 // What crosses between the page and sglab/widgets/radix_tree.py.
 
-import { LINES } from "@sglab/engine/protocol";
-import { int, list, protocol, type Source } from "@sglab/protocol";
+import type { Opened } from "@sglab/engine/opener";
+import { LINES, STEP_OPENER } from "@sglab/engine/protocol";
+import { command, dict, int, list, protocol, type Source, text } from "@sglab/protocol";
 
 /** A node that is new or different; `text`, `tokens` and `pages` only where they changed. */
 export interface NodeChange {
@@ -43,8 +44,10 @@ export interface Op {
 }
 
 export const RADIX_TREE = protocol("radix_tree", 1, LINES, {
-  traits: { page_size: int(), pool_size: int(), requests: list<string>() },
-  commands: {},
+  traits: { ...STEP_OPENER, page_size: int(), pool_size: int(), requests: list<string>() },
+  commands: {
+    open_attention: command({ widget: text(), step: int(), layer: int() }, dict<Opened>()),
+  },
   tensors: {},
 });
 

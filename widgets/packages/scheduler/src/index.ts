@@ -2,6 +2,7 @@
 
 import { Growing } from "@sglab/engine/growing";
 import { Lines } from "@sglab/engine/lines";
+import { makeStepAttention } from "@sglab/engine/step_attention";
 import "@sglab/engine/engine_style";
 import "./scheduler.css";
 import {
@@ -19,7 +20,6 @@ import {
   Transport,
   watchTheme,
 } from "@sglab/core";
-import { makeAttention } from "./attention";
 import { LABELS, makeBoard } from "./board";
 import { LEAST_CHARTS, makeCharts } from "./charts";
 import { requestDetails, stepDetails } from "./details";
@@ -87,7 +87,7 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
 
   const stepPane = h("div");
   const requestPane = h("div");
-  const attention = makeAttention(source, frame, disposer);
+  const attention = makeStepAttention(source, frame, disposer);
   const tabs = new Tabs(
     [
       { id: "step", label: "Step", panel: stepPane },
@@ -165,7 +165,7 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
     const goes = { request: select, step: (step: number) => transport.goTo(step + 1) };
     if (tabs.current === "step") keepFocus(stepPane, stepDetails(run, facts, at, dark, goes));
     if (tabs.current === "request") keepFocus(requestPane, requestDetails(run, selected, at, goes));
-    attention.show(run, facts, at);
+    attention.show(at, refusal(run, at));
     frame.setLegend(legend(theme().dark));
   });
   built = true;
@@ -238,6 +238,15 @@ function legend(dark: boolean): LegendItem[] {
     { label: "evicted in the step", mark: mark("evicted") },
     { label: "now", mark: legendMark("cursor") },
   ];
+}
+
+/** Why a step's attention cannot be opened; undefined: it can, or nothing can. */
+function refusal(run: Run, at: number): string | undefined {
+  const step = run.steps[at];
+  if (!step || step.opens) return undefined;
+  return step.mode === "TARGET_VERIFY"
+    ? "This step verified drafts; choose one that did not."
+    : "This step ran before it was recorded.";
 }
 
 export default defineWidget<typeof SCHEDULER>({ name: "scheduler", version: 1, render });

@@ -1,7 +1,7 @@
 // What crosses between the page and sglab/widgets/scheduler.py.
 
 import type { Opened } from "@sglab/engine/opener";
-import { LINES } from "@sglab/engine/protocol";
+import { LINES, STEP_OPENER } from "@sglab/engine/protocol";
 import { command, dict, int, list, protocol, type Source, text } from "@sglab/protocol";
 
 export interface Facts {
@@ -65,7 +65,7 @@ export interface Step {
 }
 
 export const SCHEDULER = protocol("scheduler", 1, LINES, {
-  traits: { facts: dict<Facts>(), requests: list<Request>() },
+  traits: { ...STEP_OPENER, facts: dict<Facts>(), requests: list<Request>() },
   commands: {
     open_attention: command({ widget: text(), step: int(), layer: int() }, dict<Opened>()),
   },
