@@ -21,6 +21,7 @@ import torch
 from sglab.attention.arithmetic.chosen import IndexRows, choose_tokens
 from sglab.attention.capabilities import Capabilities, Demand, UnsupportedError, refuse_unserved, unserved
 from sglab.attention.inputs import AttentionInputs
+from sglab.attention.prepared import GraphSizes, PreparedPass
 from sglab.attention.registry import capabilities_by_name
 from sglab.engine import ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
 from sglab.engine.batch.metadata import check_metadata, is_checked
@@ -33,6 +34,8 @@ class AttentionBackend(ABC):
     capabilities: ClassVar[Capabilities] = Capabilities()
     graph_seq_len_fill_value: ClassVar[int] = 1
     """seq_len of a graph's padded rows: each attends to one token, that of slot 0."""
+    plans_ahead: ClassVar[bool] = True
+    """Whether `attend` reads what `prepare` made; another batch's then is refused."""
     _kind: str | None = None
     _page_size: int | None = None
     _kv_dtype: torch.dtype | None = None
@@ -41,6 +44,9 @@ class AttentionBackend(ABC):
     _runner: ModelRunner | None = None
     _served: frozenset[tuple[object, ...]] = frozenset()
     """What `_refuse_call` was asked and found served."""
+    _pass: PreparedPass | None = None
+    """The eager pass last prepared; None: none, or a graph's."""
+    _graph_sizes: GraphSizes | None = None
 
     def __init__(self, model_runner: ModelRunner) -> None:
         """Refuses a model or a page size that the backend does not serve."""
@@ -92,12 +98,15 @@ class AttentionBackend(ABC):
 
         Raises:
             UnsupportedError: the backend does not serve what the batch, the layer or an argument asks for.
-            BadArgumentError: a tensor of a wrong shape. Nothing was written in either case.
+            BadArgumentError: a tensor of a wrong shape, or a batch of another pass than the one that was prepared.
+                Nothing was written in either case.
         """
         serving = self.serving
         serving._refuse_call(q.dtype, layer, forward_batch, sinks, topk_indices)
         if forward_batch.forward_mode.is_idle():
             return q.new_empty(q.shape[0], layer.tp_q_head_num * layer.v_head_dim)
+        if serving.plans_ahead and serving._pass is not None:
+            serving._pass.refuse_another(forward_batch, len(q))
         rope_apart = serving.capabilities.rope_apart
         inputs = AttentionInputs.of(
             q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope, sinks, topk_indices, rope_apart=rope_apart
@@ -201,18 +210,21 @@ class AttentionBackend(ABC):
         """
         if not self.capabilities.graph_modes:
             self.refuse_unserved(Demand(mode=ForwardMode.DECODE, graph=True))
+        self._graph_sizes = GraphSizes(max_bs, max_num_tokens)
 
     def prepare_capture(self, graph_batch: GraphBatch) -> None:
         """Fill the buffers before a graph of this size is captured; the graph keeps their addresses.
 
         Raises:
-            UnsupportedError: no graph of this mode. BadArgumentError, PageTableError: as `prepare`.
+            UnsupportedError: no graph of this mode. BadArgumentError: larger than `init_graph` was told; or, as
+                PageTableError, as `prepare`.
         """
         self.refuse_unserved(Demand.of_batch(graph_batch))
         self._check_metadata(graph_batch, before_capture=True)
 
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
-        """Fill the same buffers for a real batch before its graph is replayed. Raises as `prepare_capture`.
+        """Fill the same buffers for a real batch before its graph is replayed. Raises as `prepare_capture`, and for a
+        size that was not captured.
 
         The metadata afterwards are the captured ones, views of the buffers: a recording on a CPU runs `forward` again.
         """
@@ -228,14 +240,20 @@ class AttentionBackend(ABC):
         return False
 
     def _check_metadata(self, batch: ForwardBatch | GraphBatch, before_capture: bool = False) -> None:
-        """Refuse lengths, rows, slots and pages that disagree with requests and pools, if the runner's switch is on.
+        """Refuse lengths, rows, slots and pages that disagree with requests and pools, if the runner's switch is on;
+        always graphs of other sizes than were captured. What was found right is the pass that `forward` then expects.
 
         Raises:
             BadArgumentError, PageTableError: naming the request, what was expected, what came and what to do.
         """
+        self._pass = None
+        if isinstance(batch, GraphBatch) and self._graph_sizes is not None:
+            (self._graph_sizes.capture if before_capture else self._graph_sizes.replay)(batch)
         runner = self._runner
         if runner is not None and not batch.forward_mode.is_idle() and is_checked(batch, runner, before_capture):
             check_metadata(batch, runner, self.graph_seq_len_fill_value if isinstance(batch, GraphBatch) else None)
+        if isinstance(batch, ForwardBatch):
+            self._pass = PreparedPass.of(batch)
 
     @property
     def verify_mask(self) -> torch.Tensor | None:

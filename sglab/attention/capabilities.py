@@ -26,6 +26,10 @@ CAUSAL_MODES = (
 )
 
 
+GRAPH_MODES = (ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND_V2)
+"""Modes with a fixed number of query rows per request, which a CUDA graph can capture."""
+
+
 class UnsupportedError(BadArgumentError, NotImplementedError):
     """A backend is asked for what it does not serve; the message names the argument and the backends that do."""
 
@@ -64,7 +68,9 @@ class Capabilities:
     """A logit per head that adds to the softmax's denominator alone."""
     cross_attention: bool = False
     bidirectional: bool = False
-    """Encoders: tokens that also see what follows them."""
+    """Encoders' layers, whose tokens also see what follows them; not drafts', which are verified causally."""
+    bidirectional_window: bool = False
+    """Their windows, too, which reach as far ahead as back."""
     image_conditioning: bool = False
     """LLaDA-Image's conditioning pass: texts that do not see the query tokens after them, which see everything."""
     topk_indices: bool = False
@@ -145,6 +151,20 @@ def _head_dims(layer: RadixAttention) -> tuple[int, int]:
     return layer.head_dim, layer.v_head_dim
 
 
+def _sees_ahead(c: Capabilities, d: Demand, layer: RadixAttention) -> bool:
+    """Whether an encoder's layer is served."""
+    drafts = d.mode is not None and d.mode.is_target_verify()
+    return c.bidirectional and not drafts and (layer.sliding_window_size < 0 or c.bidirectional_window)
+
+
+def _beside(d: Demand) -> str:
+    """What an encoder's layer is asked together with."""
+    parts = [d.mode.name] if d.mode is not None and d.mode.is_target_verify() else []
+    if d.layer is not None and d.layer.sliding_window_size >= 0:
+        parts.append(f"a window of {d.layer.sliding_window_size}")
+    return f" with {' and '.join(parts)}" if parts else ""
+
+
 def _drafts_served(c: Capabilities, d: Demand) -> bool:
     """spec_info says what verification sees and a drafting step reads; an idle pass and an extend need none of it."""
     if d.mode is None or not d.mode.is_target_verify():
@@ -200,11 +220,14 @@ RULES: tuple[Rule, ...] = (
         lambda d: str(d.deterministic),
         lambda c: "It does not promise a row the same bits in every batch.",
     ),
-    _layer_rule(
-        "attn_type",
-        "AttentionType.DECODER",
-        lambda layer: layer.attn_type is not AttentionType.DECODER,
-        "bidirectional",
+    Rule(
+        "layer.attn_type",
+        lambda c, d: d.layer is None or d.layer.attn_type is AttentionType.DECODER or _sees_ahead(c, d, d.layer),
+        lambda c: (
+            f"AttentionType.DECODER{', or another without drafts' if c.bidirectional else ''}"
+            f"{' and without a window' if c.bidirectional and not c.bidirectional_window else ''}"
+        ),
+        lambda d: str(d.layer.attn_type) + _beside(d) if d.layer is not None else "",
     ),
     _layer_rule("is_cross_attention", "False", lambda layer: layer.is_cross_attention, "cross_attention"),
     Rule(

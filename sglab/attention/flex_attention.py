@@ -40,6 +40,7 @@ class TorchFlexAttnBackend(PerRequestBackend):
         sliding_window=True,
         logit_cap=True,
         xai_temperature=True,
+        bidirectional=True,
         triton_helpers=False,
     )
 
@@ -53,9 +54,10 @@ class TorchFlexAttnBackend(PerRequestBackend):
         sinks: torch.Tensor | None,
     ) -> torch.Tensor:
         first, window = span.first_position, layer.sliding_window_size
+        ahead = first if layer.is_causal else k.shape[2]  # a query without causality sees every key
 
         def visible(b: Index, h: Index, q_idx: Index, kv_idx: Index) -> torch.Tensor:
-            seen = kv_idx <= q_idx + first
+            seen = kv_idx <= q_idx + ahead
             return seen & (kv_idx >= q_idx + first - window) if window >= 0 else seen
 
         compiled = q.is_cuda

@@ -46,14 +46,15 @@ ORIGINS: dict[str, Origin] = {
         "NVIDIA, AMD, Intel GPUs",
         "triton_backend.py",
         "all of it, with our Triton kernels: on a GPU, on the emulator, under Triton's interpreter",
-        "a window of w is w + 1 keys, as elsewhere (SGLang's triton takes w); no cross attention",
+        "a window of w is w + 1 keys, as elsewhere (SGLang's triton takes w)",
     ),
     "flashinfer": Origin(
         "FlashInfer 0.7 (MHA: fa2 wrappers; MLA: BatchMLAPagedAttentionWrapper)",
         "NVIDIA from SM80",
         "flashinfer_backend.py, flashinfer_mla_backend.py",
         "index arrays, plans (`Wrapper.plan()`), routes and merges, multi-item scoring, graphs; arithmetic as above",
-        "layers with a window take the paged route; MLA follows a tree's mask; no translation into a window's own pool",
+        "layers with a window take the paged route; MLA follows a tree's mask; no translation into a window's own pool; "
+        "encoders' keys are stored where asked for (SGLang drops them); no FP4 cache",
     ),
     "llada2_cfg_flashinfer": Origin(
         "FlashInfer's ragged prefill under a mask; else as flashinfer",
@@ -68,12 +69,17 @@ ORIGINS: dict[str, Origin] = {
         "flashattention_backend.py",
         differs="sinks count once in a tree's cascade; a draft model drafts through TARGET_VERIFY",
     ),
-    "fa4": Origin("FlashAttention-4 (CuTe DSL)", "SM90, SM100", "flashattention_backend.py"),
+    "fa4": Origin(
+        "FlashAttention-4 (CuTe DSL)",
+        "SM90, SM100",
+        "flashattention_backend.py",
+        differs="no MXFP8 cache, which 0.5.23 reads on SM100",
+    ),
     "trtllm_mha": Origin(
         "TensorRT-LLM's, through FlashInfer",
         "SM100; 0.5.23 also SM90 and SM12x",
         "trtllm_mha_backend.py",
-        differs="soft caps are refused (SGLang ignores them)",
+        differs="soft caps are refused (SGLang ignores them); no FP4 cache",
     ),
     "trtllm_mla": Origin(
         "TensorRT-LLM's, through FlashInfer",
@@ -138,7 +144,8 @@ ORIGINS: dict[str, Origin] = {
         "AMD's aiter",
         "MI300 and later",
         "aiter_backend.py",
-        differs="no persistent-scheduling buffers of its MLA kernel",
+        differs="no persistent-scheduling buffers of its MLA kernel; a window of w is w + 1 keys, as elsewhere (SGLang's "
+        "is w in aiter's unified kernel, which alone has windows)",
         vendor="an AMD GPU",
     ),
     "wave": Origin("IREE's Wave", "MI300 and later", "wave_backend.py", vendor="an AMD GPU"),
@@ -146,10 +153,17 @@ ORIGINS: dict[str, Origin] = {
         "CANN's, torch_npu",
         "Ascend NPUs",
         "hardware_backend/npu/attention/ascend_backend.py",
-        differs="windows are served without sinks, too",
+        differs="windows are served without sinks, too; a model with an encoder and a soft cap, which SGLang leaves to "
+        "PyTorch, are attended to as the rest",
         vendor="an Ascend NPU",
     ),
-    "intel_xpu": Origin("sgl-kernel-xpu", "Intel GPUs with XMX", "xpu_backend.py", vendor="an Intel GPU"),
+    "intel_xpu": Origin(
+        "sgl-kernel-xpu",
+        "Intel GPUs with XMX",
+        "xpu_backend.py",
+        differs="MLA, drafts and graphs as in 0.5.23 (0.5.9 has none of them)",
+        vendor="an Intel GPU",
+    ),
     "hpc_ops": Origin("Tencent's HPC-Ops", "SM90", "hpc_ops_backend.py (0.5.23)"),
 }
 """Registered name -> where it comes from."""

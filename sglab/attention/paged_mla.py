@@ -84,9 +84,9 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
             self.forward_metadata = self.new_metadata(table, lens.to(torch.int32), drafts or 1)
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
-        """One table, wide enough for any request, serves all captured sizes; page 1 until filled."""
-        pages = (self.max_context_len + self.page_size) // self.page_size
-        table = self.new_table(max_bs, pages * self.page_size, 1)
+        """One table, wide enough for any request, serves all captured sizes."""
+        super().init_graph(max_bs, max_num_tokens)
+        table = self.new_graph_table(max_bs)
         self._graph = self.new_metadata(table, torch.ones(max_bs, dtype=torch.int32, device=self.device))
         self.fallback.init_graph(max_bs, max_num_tokens)
 
@@ -125,6 +125,11 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
         tiles = max(1, -(-longest // self.tile))
         shape = (rows, tiles * self.tile // self.page_size)
         return torch.full(shape, fill, dtype=torch.int32, device=self.device)
+
+    def new_graph_table(self, rows: int) -> torch.Tensor:
+        """Page 1 until filled."""
+        pages = (self.max_context_len + self.page_size) // self.page_size
+        return self.new_table(rows, pages * self.page_size, 1)
 
     def _choose(self, batch: ForwardBatch | GraphBatch) -> None:
         """This backend where its kernel serves the batch, else the fallback, which refuses what it does not serve."""

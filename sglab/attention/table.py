@@ -27,6 +27,7 @@ _LAYER_OPTIONS = (
     "sinks",
     "cross_attention",
     "bidirectional",
+    "bidirectional_window",
     "image_conditioning",
     "topk_indices",
 )

@@ -20,6 +20,8 @@ MODES = (*CAUSAL_MODES, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2)
 class PerRequestBackend(AttentionBackend):
     """One call per request on contiguous copies of its keys and values; no CUDA graph (SGLang disables it)."""
 
+    plans_ahead = False
+
     def __init__(self, model_runner: ModelRunner) -> None:
         super().__init__(model_runner)
         asked = model_runner.kernel_implementation
@@ -39,7 +41,7 @@ class PerRequestBackend(AttentionBackend):
     ) -> torch.Tensor:
         """q [1, heads, new, head_dim], k and v [1, kv_heads, seq_len, dim] -> [1, heads, new, v_head_dim].
 
-        Causal, unless the layer attends to an encoder.
+        Causal, unless the layer attends to an encoder or is one's.
 
         Args:
             sinks: float [heads]; None unless the backend declares them.

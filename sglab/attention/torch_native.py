@@ -33,6 +33,7 @@ class TorchNativeAttnBackend(PerRequestBackend):
         windows_in_trees=True,
         sinks=True,
         cross_attention=True,
+        bidirectional=True,
         triton_helpers=False,
     )
 
@@ -51,16 +52,33 @@ class TorchNativeAttnBackend(PerRequestBackend):
             return _attend_one_token(q, k, v, layer)
         grouped = layer.tp_q_head_num != layer.tp_k_head_num
         if layer.is_cross_attention:
-            return torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=layer.scaling, enable_gqa=grouped)
+            return _attention(q, k, v, None, layer.scaling, grouped)
         keys, positions = _positions(span)
-        visible = keys <= positions[:, None] if span.mask is None else span.mask.to(torch.bool)
+        if span.mask is None:
+            visible = (keys <= positions[:, None]) | (not layer.is_causal)
+        else:
+            visible = span.mask.to(torch.bool)
         if layer.sliding_window_size >= 0:
             visible = visible & (keys >= positions[:, None] - layer.sliding_window_size)  # other layers read the mask
         if sinks is not None:
             return softmax_with_sinks(q[0], k[0], v[0], visible, layer.scaling, sinks)[None]
-        return torch.nn.functional.scaled_dot_product_attention(
-            q, k, v, attn_mask=visible, scale=layer.scaling, enable_gqa=grouped
-        )
+        return _attention(q, k, v, visible, layer.scaling, grouped)
+
+
+def _attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, visible: torch.Tensor | None, scaling: float, grouped: bool
+) -> torch.Tensor:
+    """scaled_dot_product_attention, whose kernel for a CPU gives zeros, not NaN, for a row of NaN logits."""
+    out = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=visible, scale=scaling, enable_gqa=grouped
+    )
+    if out.is_cuda or bool(out.any(-1).all()):
+        return out
+    keys = k.repeat_interleave(q.shape[1] // k.shape[1], 1) if grouped else k
+    logits = q.float() @ keys.float().transpose(-1, -2)
+    if visible is not None:
+        logits = logits.masked_fill(~visible, 0.0)
+    return out.masked_fill(~logits.isfinite().all(-1, keepdim=True), math.nan)
 
 
 def _positions(span: Span) -> tuple[torch.Tensor, torch.Tensor]:
@@ -101,5 +119,5 @@ def _attend_one_token(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layer: 
     if layer.sliding_window_size >= 0:
         k, v = k[:, :, -layer.sliding_window_size - 1 :], v[:, :, -layer.sliding_window_size - 1 :]
     rows = q.view(1, k.shape[1], -1, q.shape[3])
-    out = torch.nn.functional.scaled_dot_product_attention(rows, k, v, scale=layer.scaling)
+    out = _attention(rows, k, v, None, layer.scaling, grouped=False)
     return out.reshape(1, q.shape[1], 1, -1)  # on a GPU the heads may lie inside the rows

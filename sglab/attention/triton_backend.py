@@ -12,7 +12,7 @@ import torch
 
 from sglab.attention.arithmetic.draft_windows import with_window
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, Capabilities, UnsupportedError
+from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities, UnsupportedError
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.rows import save_and_get_kv, scales_of
 from sglab.attention.triton_metadata import ForwardMetadata, TritonGraphState, TritonMetadata
@@ -23,15 +23,14 @@ from sglab.kernels import decode_attention_fwd, extend_attention_fwd
 class TritonAttnBackend(AttentionBackend):
     """SGLang's default where neither Hopper nor Blackwell kernels apply: decode, extend, tree verification.
 
-    SGLang's triton has cross attention and encoders too; this one has not. A window of w is w + 1 keys here, as for
-    every backend; SGLang's triton takes w.
+    A window of w is w + 1 keys here, as for every backend; SGLang's triton takes w.
     """
 
     name = "triton"
     capabilities = Capabilities(
-        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY),
+        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
         drafts="tree",
-        graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
+        graph_modes=GRAPH_MODES,
         deterministic=True,
         sliding_window=True,
         windows_in_trees=True,
@@ -39,6 +38,7 @@ class TritonAttnBackend(AttentionBackend):
         logit_cap=True,
         xai_temperature=True,
         sinks=True,
+        bidirectional=True,
     )
 
     def __init__(self, model_runner: ModelRunner) -> None:
@@ -63,6 +63,7 @@ class TritonAttnBackend(AttentionBackend):
             self.forward_metadata = self.metadata.extend(forward_batch)
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
+        super().init_graph(max_bs, max_num_tokens)
         self._graph = self.metadata.graph_state(max_num_tokens)
 
     def prepare_capture(self, graph_batch: GraphBatch) -> None:
@@ -159,7 +160,7 @@ class TritonAttnBackend(AttentionBackend):
             meta.kv_indptr,
             meta.kv_indices,
             mask,
-            True,
+            layer.is_causal,
             meta.mask_indptr,
             meta.max_extend_len,
             layer.scaling,
@@ -176,6 +177,8 @@ class TritonAttnBackend(AttentionBackend):
     def _fill_graph(self, graph: TritonGraphState, batch: GraphBatch) -> ForwardMetadata:
         if batch.forward_mode.is_target_verify():
             return self.metadata.fill_verify(graph, batch)
+        if batch.forward_mode.is_draft_extend_v2():
+            return self.metadata.fill_extend(graph, batch)
         return self.metadata.fill_decode(graph, batch)
 
     def _split_graph(self, batch: GraphBatch) -> None:

@@ -160,6 +160,14 @@ class TritonMetadata:
             max_extend_len=spec.draft_token_num,
         )
 
+    def fill_extend(self, graph: TritonGraphState, batch: GraphBatch) -> ForwardMetadata:
+        """As `fill_decode`, for DRAFT_EXTEND_V2: the indices are the prefixes', none of a padded row."""
+        bs, new = batch.bs, batch.tokens_per_request
+        prefixes, qo_indptr = (batch.seq_lens[:bs] - new).clamp(min=0), graph.qo_indptr[: bs + 1]
+        indptr = self._fill(bs, batch.req_pool_indices, prefixes, graph.kv_indices)
+        qo_indptr[:] = torch.arange(0, (bs + 1) * new, new, device=self.device)
+        return ForwardMetadata(indptr, graph.kv_indices, qo_indptr=qo_indptr, max_extend_len=new)
+
     def get_num_kv_splits(self, num_kv_splits: torch.Tensor, seq_lens: torch.Tensor) -> None:
         """Fill `num_kv_splits`: by length alone in deterministic mode, else by SGLang's rule for this device."""
         if self.deterministic:

@@ -14,7 +14,7 @@ import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots_of_table
 from sglab.attention.arithmetic.paged_rows import indptr_of
-from sglab.attention.capabilities import Capabilities
+from sglab.attention.capabilities import GRAPH_MODES, Capabilities
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import steps
 from sglab.attention.paged_mla import PagedMLABackend
@@ -81,7 +81,7 @@ class TRTLLMMLABackend(PagedMLABackend[TRTLLMMLADecodeMetadata]):
         ),
         fallback="flashinfer",
         drafts="chain",
-        graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
+        graph_modes=GRAPH_MODES,
         page_sizes=(32, 64),
         dtypes=("float16", "bfloat16"),
         kv_dtypes=("float8_e4m3fn",),
@@ -136,10 +136,8 @@ class TRTLLMMLABackend(PagedMLABackend[TRTLLMMLADecodeMetadata]):
     ) -> TRTLLMMLADecodeMetadata:
         return TRTLLMMLADecodeMetadata(table, seq_lens, query_tokens)
 
-    def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
-        table = self.new_table(max_bs, self.max_context_len, -1)
-        self._graph = self.new_metadata(table, torch.ones(max_bs, dtype=torch.int32, device=self.device))
-        self.fallback.init_graph(max_bs, max_num_tokens)
+    def new_graph_table(self, rows: int) -> torch.Tensor:
+        return self.new_table(rows, self.max_context_len, -1)
 
     def _fill_graph(self, batch: GraphBatch) -> TRTLLMMLADecodeMetadata:
         """As decode's, for verification with the drafts counted."""
@@ -147,6 +145,8 @@ class TRTLLMMLABackend(PagedMLABackend[TRTLLMMLADecodeMetadata]):
             drafts = batch.spec_info.draft_token_num
             more = replace(batch, seq_lens=batch.seq_lens[: batch.bs] + drafts)
             return replace(super()._fill_graph(more), max_seq_len_q=drafts)
+        if batch.forward_mode.is_draft_extend_v2():
+            return replace(super()._fill_graph(batch), max_seq_len_q=batch.tokens_per_request)
         return super()._fill_graph(batch)
 
     def graph_metadata(

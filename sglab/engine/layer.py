@@ -36,7 +36,7 @@ class RadixAttention:
     """-1: full attention; else a query at t sees keys t - window .. t (window + 1 of them)."""
     is_cross_attention: bool = False
     attn_type: AttentionType = AttentionType.DECODER
-    """SGLang's names; AttentionBackend.forward refuses what is not causal self-attention."""
+    """SGLang's names. Other than DECODER's, a layer's new tokens see all of their request, those after them, too."""
     xai_temperature_len: int = -1
     """-1: none; else the logits of a query at position t > len are multiplied by log2(t) / log2(len)."""
     k_scale: float | None = None
@@ -47,6 +47,11 @@ class RadixAttention:
     def __post_init__(self) -> None:
         if self.v_head_dim == -1:
             self.v_head_dim = self.head_dim
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether a token sees nothing that comes after it."""
+        return self.attn_type is AttentionType.DECODER and not self.is_cross_attention
 
     @property
     def tp_v_head_num(self) -> int:

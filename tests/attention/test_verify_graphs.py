@@ -46,6 +46,65 @@ def test_a_replay_verifies_the_batch_it_is_given(name: str, kind: str) -> None:
         assert max_error(out.view(expected.shape), expected) <= TOLERANCE[shape["dtype"]]
 
 
+CATCHING_UP = [pair for pair in every_backend() if ForwardMode.DRAFT_EXTEND_V2 in declared(*pair).graph_modes]
+
+
+@pytest.mark.parametrize(("name", "kind"), CATCHING_UP)
+def test_a_replay_catches_up_with_the_tokens_it_is_given(name: str, kind: str) -> None:
+    """A draft model's pass over three tokens per request, captured for three requests and replayed for two."""
+    new, options = 3, {"max_context_len": 64, "pool_tokens": 512, **shape_of(name, kind)}
+    implementation = "reference" if name == "triton" else "auto"
+    batch = extend_batch([12, 8], [9, 5], **options)
+    runner = replace(batch.runner, kernel_implementation=implementation)
+    backend: Any = create_attention_backend(name, runner)
+    backend.init_graph(4, 4 * new)
+    assert backend.serving is backend
+    rows = torch.zeros(3, dtype=torch.int64)
+    static = replace(
+        batch.forward_batch,
+        forward_mode=ForwardMode.DRAFT_EXTEND_V2,
+        batch_size=3,
+        input_ids=torch.zeros(3 * new, dtype=torch.int64),
+        req_pool_indices=rows,
+        seq_lens=torch.ones_like(rows),
+        seq_lens_cpu=None,
+        out_cache_loc=torch.zeros(3 * new, dtype=torch.int64),
+        extend_seq_lens=None,
+        extend_seq_lens_cpu=None,
+        extend_prefix_lens=None,
+        extend_prefix_lens_cpu=None,
+    )
+    backend.prepare_capture(GraphBatch.of(static))
+    addresses = [value.data_ptr() for value in vars(backend.forward_metadata).values() if torch.is_tensor(value)]
+    q, k, v = (torch.cat((each, each[:new])) for each in (batch.q, batch.k, batch.v))
+    pool = batch.runner.token_to_kv_pool
+    slots = torch.cat([batch.slots(i)[-new:] for i in range(2)])
+    for lens in ([12, 8], [10, 8]):
+        real = torch.tensor(lens)
+        if lens != [12, 8]:  # a later pass: the first request kept one of its tokens
+            batch = extend_batch(lens, [length - new for length in lens], **{**options, "seed": 7})
+            runner.req_to_token_pool.req_to_token[:] = batch.runner.req_to_token_pool.req_to_token
+            runner.req_to_token_pool.holders = batch.runner.req_to_token_pool.holders
+            runner.token_to_kv_pool_allocator = batch.runner.token_to_kv_pool_allocator
+            backend._runner = replace(runner, check_metadata=False)
+            for ours, theirs in zip(
+                pool.named_buffers(0).values(), batch.runner.token_to_kv_pool.named_buffers(0).values(), strict=True
+            ):
+                ours[:] = theirs
+            q[: 2 * new], k[: 2 * new], v[: 2 * new] = batch.q, batch.k, batch.v
+            slots = torch.cat([batch.slots(i)[-new:] for i in range(2)])
+        static.req_pool_indices[:2] = batch.forward_batch.req_pool_indices
+        static.seq_lens[:2] = real
+        static.out_cache_loc[: 2 * new] = slots
+        host = torch.tensor([*lens, 1])
+        backend.prepare_replay(replace(GraphBatch.of(static), seq_lens_cpu=host, seq_lens_sum=int(host.sum())))
+        out = backend.forward(q, k, v, batch.layer, static).view(3 * new, batch.num_heads, -1)
+        assert max_error(out[: 2 * new], float64_attention(batch)) <= TOLERANCE[options["dtype"]]
+        assert torch.isfinite(out).all(), "the padded rows are of no use, but finite"
+    now = [value.data_ptr() for value in vars(backend.forward_metadata).values() if torch.is_tensor(value)]
+    assert now == addresses, "the graph keeps the addresses it captured"
+
+
 @pytest.mark.parametrize(("name", "kind"), [pair for pair in every_backend() if declared(*pair).deterministic])
 def test_a_row_has_the_same_bits_in_every_batch(name: str, kind: str) -> None:
     shape: dict[str, Any] = {**shape_of(name, kind), "seed": 1}

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 import torch
 
-from sglab.kernels import ContractError
+from sglab.kernels import ContractError, flash_attn_with_kvcache
 from sglab.kernels.contract import Contract
 from sglab.kernels.decode_attention.contract import DecodeArguments
 from sglab.kernels.decode_attention.contract import check as check_decode
+from sglab.kernels.known_calls import call_is_known
 from sglab.kernels.launch_cache import MOST, Known
 from sglab.kernels.layernorm.contract import check as check_norm
 from sglab.kernels.scoring import Scoring
@@ -116,3 +117,72 @@ def test_calls_that_never_end_are_forgotten() -> None:
         known.add(key)
     assert MOST in known
     assert 0 not in known
+
+
+def paged(**changes: Any) -> torch.Tensor:
+    given: dict[str, Any] = {"check_values": False, "causal": True, **PAGED, **changes}
+    out = flash_attn_with_kvcache(**given)
+    assert isinstance(out, torch.Tensor)
+    return out
+
+
+PAGED: dict[str, Any] = {
+    "q": torch.randn(2, 1, 4, 16),
+    "k_cache": torch.randn(3, 4, 2, 16),
+    "v_cache": torch.randn(3, 4, 2, 16),
+    "cache_seqlens": torch.tensor([7, 3], dtype=torch.int32),
+    "page_table": torch.tensor([[1, 0], [2, 0]], dtype=torch.int32),
+}
+WRONG_PAGED: list[tuple[dict[str, Any], str]] = [
+    ({"q": torch.randn(2, 1, 3, 16)}, "divisible by"),
+    ({"q": torch.randn(2, 1, 4, 16).half()}, "must be float16"),
+    ({"v_cache": torch.randn(2, 4, 2, 16)}, "with pages = 3"),
+    ({"page_table": torch.zeros(2, 2, dtype=torch.int64)}, "must be int32"),
+    ({"cache_seqlens": torch.tensor([7], dtype=torch.int32)}, "batch = 2"),
+    ({"window_size": (-2, 0)}, "window_size must be"),
+    ({"softcap": -1.0}, "logit_cap must be"),
+    ({"num_splits": 200}, "num_splits must be"),
+    ({"sinks": torch.zeros(3)}, "sinks must be"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), WRONG_PAGED, ids=lambda each: str(each)[:24])
+def test_a_public_call_like_one_before_is_not_checked_again_and_any_other_is(
+    wrong: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = paged()
+    looked: list[str] = []
+    shape = Contract._shape
+    monkeypatch.setattr(Contract, "_shape", lambda self, name, *rest: (looked.append(name), shape(self, name, *rest)))
+    assert torch.equal(paged(), first) and not looked
+    for _ in range(2):
+        with pytest.raises(ContractError, match=message):
+            paged(**wrong)
+    assert torch.equal(paged(), first)
+
+
+def test_a_known_call_whose_output_overlaps_its_input_is_refused() -> None:
+    """Overlaps are of addresses, which no shape tells."""
+    room = torch.randn(2, 2, 1, 4, 16)
+    q, out = room[0], room[1]
+    paged(q=q, out=out)
+    paged(q=q, out=out)
+    with pytest.raises(ContractError, match="out must be memory separate from q"):
+        paged(q=q, out=q)
+
+
+def test_a_known_calls_contents_are_checked_where_they_are_asked_for() -> None:
+    paged()
+    beyond = torch.tensor([[1, 9], [2, 0]], dtype=torch.int32)
+    with pytest.raises(ContractError, match=r"page_table must be from 0 to 2; got page_table\[0, 1\] = 9"):
+        paged(page_table=beyond, check_values=True)
+    with pytest.raises(ContractError, match=r"page_table must be from 0 to 2"):
+        paged(page_table=beyond, check_values=None)
+
+
+def test_a_call_within_a_known_call_is_known_by_itself() -> None:
+    """The flag of one call does not reach what its thread calls afterwards, also after an error."""
+    paged()
+    with pytest.raises(ContractError, match="num_splits must be"):
+        paged(num_splits=-1)
+    assert not call_is_known()

@@ -125,7 +125,10 @@ def float64_attention(
         seen = None if parents is None else ancestors(parents).to(batch.device)
         for t, row in enumerate(rows):
             path = slots[: first + t + 1] if seen is None else torch.cat((slots[:first], slots[first:][seen[t]]))
-            if layer.sliding_window_size >= 0:
+            if not layer.is_causal:
+                near = layer.sliding_window_size if layer.sliding_window_size >= 0 else len(slots)
+                path = slots[max(first + t - near, 0) : first + t + near + 1]
+            elif layer.sliding_window_size >= 0:
                 path = path[-layer.sliding_window_size - 1 :]
             out.append(_token(row, keys[path], values[path], batch, sinks))
     return torch.stack(out)

@@ -16,7 +16,7 @@ import torch
 
 from sglab.attention import Demand, UnsupportedError, create_attention_backend
 from sglab.attention.capabilities import unserved
-from sglab.engine import ForwardBatch, ForwardMode
+from sglab.engine import AttentionType, ForwardBatch, ForwardMode
 from sglab.workbench import Batch, decode_batch, extend_batch, max_error
 from tests.support.attention import (
     declared,
@@ -163,10 +163,15 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "window in extend": lambda draw: _layer(draw.extend(), sliding_window_size=3),
     "window in a chain": lambda draw: _windowed(draw.verify([-1, 0, 1, 2])),
     "window in a tree": lambda draw: _windowed(draw.verify(TREE)),
+    "sees ahead": lambda draw: _layer(draw.extend(), attn_type=AttentionType.ENCODER_ONLY),
+    "sees ahead, mixed": lambda draw: _layer(draw.extend(decoding=True), attn_type=AttentionType.DECODER_BIDIRECTIONAL),
+    "window both ways": lambda draw: _layer(draw.extend(), attn_type=AttentionType.ENCODER_ONLY, sliding_window_size=3),
     "soft cap": lambda draw: _layer(draw.extend(), logit_cap=1.5),
     "sinks": _sinks,
     "1 head per KV head": _heads(4, 4),
+    "2 heads per KV head": _heads(4, 2),
     "4 heads per KV head": _heads(8, 2),
+    "8 heads per KV head": _heads(8, 1),
     "16 heads per KV head": _heads(16, 1),
     "head dim 64": _dims(64, 64),
     "head dim 128": _dims(128, 128),
@@ -174,6 +179,7 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "head dims 192 and 128": _dims(192, 128),
     "page size 1": _pages(1),
     "page size 16": _pages(16),
+    "page size 32": _pages(32),
     "page size 64": _pages(64),
     "page size 128": _pages(128),
     "FP8 KV e4m3": _fp8(torch.float8_e4m3fn),

@@ -22,12 +22,12 @@ def run(
     """
     o = q.new_zeros((*q.shape[:2], values.shape[-1]))
     lse = torch.full(q.shape[:2], -torch.inf, dtype=torch.float32)
-    masked = rows.custom_mask is not None
+    masked, window = rows.custom_mask is not None, rows.window if rows.window >= 0 else launch.UNBOUNDED
     source = launch.KeySource(*(keys, values, rows.kv_indptr.diff()), table=rows.kv_indices, start=rows.kv_indptr)
     launch.CpuCall(
         *(q, o, lse, rows.qo_indptr, rows.qo_indptr.diff(), source, scoring),
-        left=rows.window if rows.window >= 0 else launch.UNBOUNDED,
-        right=0 if rows.causal and not masked else launch.UNBOUNDED,
+        left=window,
+        right=0 if rows.causal and not masked else window,
         mask=rows.custom_mask,
         mask_start=rows.mask_indptr,
         first_position=rows.first_positions,

@@ -67,7 +67,7 @@ def _visible(rows: PagedRows, i: int, count: int, first: int, at: torch.Tensor, 
     elif rows.causal and not (count == 1 and len(at) == 1):
         seen = key <= at[:, None]
     if rows.window >= 0:
-        near = key >= at[:, None] - rows.window
+        near = (key >= at[:, None] - rows.window) & (key <= at[:, None] + rows.window)
         seen = near if seen is None else seen & near
     return seen
 
@@ -93,6 +93,7 @@ def _attend(
     if seen is not None:
         logits = logits.masked_fill(~seen, -math.inf)
     lse = logits.logsumexp(-1)
+    lse = torch.where(lse == math.inf, math.nan, lse)  # of infinite logits; to a merge +inf would mean no keys
     denominator = lse
     if scoring.sinks is not None:
         denominator = torch.logaddexp(lse, scoring.sinks.to(lse.dtype).view(kv_heads, group, 1).expand_as(lse))

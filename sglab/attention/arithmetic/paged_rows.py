@@ -25,7 +25,7 @@ class PagedRows:
     causal: bool = True
     """False: every row sees every key of its request."""
     window: int = -1
-    """A row at p sees keys p − window .. p; −1: all of them."""
+    """A row at p sees keys p − window .. p, without causality p − window .. p + window; −1: all of them."""
     custom_mask: torch.Tensor | None = None
     """bool or uint8, flat: per request (query rows, keys), instead of causality."""
     mask_indptr: torch.Tensor | None = None

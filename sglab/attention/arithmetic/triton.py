@@ -80,7 +80,7 @@ def _causal(
 ) -> None:
     """The extend operator takes the last query rows' keys apart from the prefix: they are gathered from the pool."""
     new_lens, kv_lens = rows.qo_indptr.diff(), rows.kv_indptr.diff()
-    prefixes = kv_lens - new_lens
+    prefixes = (kv_lens - new_lens).clamp(min=0)  # a graph's padded row has fewer keys than queries
     request = _request_of_row(rows.qo_indptr, len(q))
     within = torch.arange(len(q), device=q.device) - rows.qo_indptr[request]
     at = (rows.kv_indptr[request] + prefixes[request] + within).clamp(0, max(len(rows.kv_indices) - 1, 0))

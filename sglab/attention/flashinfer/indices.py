@@ -149,6 +149,24 @@ class IndicesUpdater:
         made.custom_mask, made.mask_indptr = graph.custom_mask, mask_indptr
         return made
 
+    def graph_extend(self, batch: GraphBatch, graph: GraphBuffers) -> Wrapper:
+        """DRAFT_EXTEND_V2 into buffers of a graph: the last rows of each request, as many of every one."""
+        bs, new = batch.bs, batch.tokens_per_request
+        lens, indptr, indices = batch.seq_lens[:bs], graph.kv_indptr[: bs + 1], graph.kv_indices
+        indptr.copy_(indptr_of(lens))
+        create_flashinfer_kv_indices(
+            self.req_to_token,
+            batch.req_pool_indices[:bs],
+            lens,
+            indptr,
+            None,
+            indices,
+            implementation=self.implementation,
+        )
+        made = self._wrapper(graph.qo_indptr.of(bs, new), indptr, indices, new, [new] * bs, _host(batch.seq_lens_cpu))
+        made.causal = made.is_cuda_graph_enabled = True
+        return made
+
     def _decode(
         self, rows: torch.Tensor, lens: torch.Tensor, starts: torch.Tensor | None, host: list[int] | None
     ) -> Wrapper:

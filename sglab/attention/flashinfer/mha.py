@@ -15,7 +15,7 @@ import torch
 from sglab.attention.arithmetic import PagedRows, attend_rows, merge_base2, scoring_of
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities, UnsupportedError
 from sglab.attention.flashinfer.indices import GraphBuffers, IndicesUpdater
 from sglab.attention.flashinfer.multi_item import MultiItemScoringParams, multi_item_mask, multi_item_params
 from sglab.attention.flashinfer.options import DETERMINISTIC_SPLITS, should_use_tensor_core, workspace_bytes
@@ -51,13 +51,14 @@ class FlashInferAttnBackend(AttentionBackend):
         kinds=("mha",),
         modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
         drafts="tree",
-        graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
+        graph_modes=GRAPH_MODES,
         deterministic=True,
         dtypes=("float16", "bfloat16"),
         kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
         sliding_window=True,
         logit_cap=True,
         cross_attention=True,
+        bidirectional=True,
     )
 
     def __init__(self, model_runner: ModelRunner, multi_item_scoring_delimiter: int | None = None) -> None:
@@ -145,6 +146,8 @@ class FlashInferAttnBackend(AttentionBackend):
         if batch.forward_mode.is_target_verify():
             made = self.updater.graph_verify(batch, graph)
             return PrefillMetadata([made], False, False)
+        if batch.forward_mode.is_draft_extend_v2():
+            return PrefillMetadata([self.updater.graph_extend(batch, graph)], False, False)
         made = self.updater.graph_decode(batch, graph)
         made.disable_split_kv = self.deterministic
         return DecodeMetadata([made])
@@ -190,9 +193,12 @@ class FlashInferAttnBackend(AttentionBackend):
         if inputs.layer.is_cross_attention:
             return metadata.prefill_wrappers[1]
         wrapper, window, batch = metadata.prefill_wrappers[0], inputs.layer.sliding_window_size, inputs.forward_batch
+        if metadata.multi_item_params is not None and not inputs.layer.is_causal:
+            expected = "AttentionType.DECODER where items are scored apart"
+            raise UnsupportedError("layer.attn_type", expected, str(inputs.layer.attn_type), "Score items one by one.")
         if window < 0 or metadata.multi_item_params is not None:  # items take the window's place
             return wrapper
-        if batch.forward_mode.is_target_verify():
+        if batch.forward_mode.is_target_verify() or self._captured is not None:
             return replace(wrapper, window_left=window)
         if window not in self._windows:
             self._windows[window] = self.updater.prefill(batch, False, window, batch.encoder_lens)
@@ -201,7 +207,7 @@ class FlashInferAttnBackend(AttentionBackend):
     def _paged(self, inputs: AttentionInputs, wrapper: Wrapper) -> torch.Tensor:
         if inputs.save_kv_cache:
             save_kv(inputs)
-        return self._run(inputs, wrapper.rows())[0]
+        return self._run(inputs, wrapper.rows(wrapper.causal and inputs.layer.is_causal))[0]
 
     def _ragged(self, inputs: AttentionInputs, metadata: PrefillMetadata) -> torch.Tensor:
         if inputs.k is None or inputs.v is None:
@@ -211,7 +217,7 @@ class FlashInferAttnBackend(AttentionBackend):
         assert batch.extend_seq_lens_cpu is not None
         indptr = indptr_of(batch.extend_seq_lens)
         order = torch.arange(len(inputs.q), device=self.device)
-        own = PagedRows(indptr, indptr, order, max(batch.extend_seq_lens_cpu))
+        own = PagedRows(indptr, indptr, order, max(batch.extend_seq_lens_cpu), layer.is_causal)
         k, v, chosen = inputs.k, inputs.v, self.implementation
         part = attend_rows(inputs.q, k, v, own, scoring_of(layer), implementation=chosen)
         if not metadata.extend_no_prefix:

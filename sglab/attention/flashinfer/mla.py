@@ -13,7 +13,7 @@ import torch
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities
 from sglab.attention.flashinfer.indices import GraphBuffers, IndicesUpdater
 from sglab.attention.flashinfer.options import workspace_bytes
 from sglab.attention.flashinfer.wrapper import Shape, Wrapper
@@ -45,7 +45,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         kinds=("mla",),
         modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
         drafts="tree",
-        graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
+        graph_modes=GRAPH_MODES,
         dtypes=("float16", "bfloat16"),
         kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
         head_dims=((HEAD_DIM, LATENT_DIM),),
@@ -100,6 +100,8 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         if batch.forward_mode.is_target_verify():
             made = self.updater.graph_verify(batch, graph)
             return PrefillMetadata(made, use_ragged=False)
+        if batch.forward_mode.is_draft_extend_v2():
+            return PrefillMetadata(self.updater.graph_extend(batch, graph), use_ragged=False)
         return DecodeMetadata(self.updater.graph_decode(batch, graph))
 
     @property

@@ -144,7 +144,7 @@ class PageTableBackend(AttentionBackend):
         graph.page_table[:bs] = self.req_to_token[rows, :: self.page_size] // self.page_size
         if drafts and not chain:
             self.forward_metadata_spec_decode_expand = self._fill_expand(graph, batch, drafts)
-        per_request = drafts or 1
+        per_request = drafts or (1 if batch.forward_mode.is_decode_or_idle() else batch.tokens_per_request)
         return FlashAttentionMetadata(
             cache_seqlens_int32=graph.cache_seqlens[:bs],
             cu_seqlens_q=graph.cu_seqlens_q.of(bs, per_request),
@@ -185,7 +185,8 @@ class PageTableBackend(AttentionBackend):
         if layer.is_cross_attention:
             rows = self._encoder_rows(metadata)
         else:
-            rows = self._rows(metadata, self.page_size, not tree, layer.sliding_window_size)
+            causal = layer.is_causal and not tree
+            rows = self._rows(metadata, self.page_size, causal, layer.sliding_window_size)
         k_scale, v_scale = scales_of(inputs)
         scoring = scoring_of(layer, None if tree else inputs.sinks, k_scale)
         chosen = self.implementation

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities
 from sglab.attention.page_table.backend import PageTableBackend
 from sglab.engine import ForwardMode
 
@@ -18,7 +18,6 @@ _MODES = (
     ForwardMode.DRAFT_EXTEND,
     ForwardMode.DRAFT_EXTEND_V2,
 )
-_GRAPHS = (ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY)
 
 
 class FlashAttention3Backend(PageTableBackend):
@@ -28,7 +27,7 @@ class FlashAttention3Backend(PageTableBackend):
     capabilities = Capabilities(
         modes=_MODES,
         drafts="tree",
-        graph_modes=_GRAPHS,
+        graph_modes=GRAPH_MODES,
         deterministic=True,
         kv_dtypes=("float8_e4m3fn",),
         dtypes=("float16", "bfloat16"),
@@ -36,6 +35,8 @@ class FlashAttention3Backend(PageTableBackend):
         logit_cap=True,
         sinks=True,
         cross_attention=True,
+        bidirectional=True,
+        bidirectional_window=True,
         rope_apart=True,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities
 from sglab.attention.page_table.backend import PageTableBackend
 from sglab.attention.workspace import Workspace, shared_workspace
 from sglab.engine import ForwardMode, ModelRunner
@@ -24,12 +24,13 @@ class TRTLLMHAAttnBackend(PageTableBackend):
         kinds=("mha",),
         modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
         drafts="chain",
-        graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
+        graph_modes=GRAPH_MODES,
         page_sizes=(16, 32, 64),
         dtypes=("float16", "bfloat16"),
         kv_dtypes=("float8_e4m3fn",),
         sliding_window=True,
         sinks=True,
+        bidirectional=True,
     )
 
     def __init__(self, model_runner: ModelRunner) -> None:

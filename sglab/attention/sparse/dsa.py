@@ -18,7 +18,7 @@ from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots
 from sglab.attention.arithmetic.chosen import IndexRows
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import StepBuffers, steps
 from sglab.attention.rows import save_and_get_kv, save_kv, whole_query
@@ -61,7 +61,7 @@ class DeepseekSparseAttnBackend(AttentionBackend):
         kinds=("mla",),
         modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
         drafts="chain",
-        graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
+        graph_modes=GRAPH_MODES,
         page_sizes=(1, 64),
         dtypes=("float16", "bfloat16"),
         kv_dtypes=("float8_e4m3fn",),
@@ -144,20 +144,20 @@ class DeepseekSparseAttnBackend(AttentionBackend):
         self.forward_metadata = self._fill(graph_batch)
 
     def _fill(self, batch: GraphBatch) -> DSAMetadata:
-        """One row per query token, in verification one per draft."""
+        """One row per query token."""
         graph, bs = self._graph, batch.bs
         if graph is None:
             raise RuntimeError("init_graph comes before a capture")
-        drafts = batch.spec_info.draft_token_num if batch.forward_mode.is_target_verify() else 1
-        lens, tokens = batch.seq_lens[:bs], bs * drafts
-        after = torch.arange(drafts, device=self.device) + (1 if batch.forward_mode.is_target_verify() else 0)
+        verify, drafts = batch.forward_mode.is_target_verify(), batch.tokens_per_request
+        lens, tokens = batch.seq_lens[:bs] + (drafts if verify else 0), bs * drafts
+        back = torch.arange(1 - drafts, 1, device=self.device)
         table, seen = graph.page_table_1[:tokens], graph.seqlens[:tokens]
         table.copy_(self.req_to_token[batch.req_pool_indices[:bs]].repeat_interleave(drafts, 0))
-        seen.copy_((lens[:, None] + after).flatten())
+        seen.copy_((lens[:, None] + back).clamp(min=1).flatten())  # a padded row is shorter than its drafts
         kept, per_request = graph.kept[:tokens], graph.cache_seqlens[:bs]
         kept.copy_(seen.clamp(max=self.index_topk))
         graph.kept_indptr[: tokens + 1] = indptr_of(kept)
-        per_request.copy_(lens + (drafts if batch.forward_mode.is_target_verify() else 0))
+        per_request.copy_(lens)
         graph.cu_seqlens_k[: bs + 1] = indptr_of(per_request)
         return DSAMetadata(
             page_size=self.real_page_size,

@@ -6,13 +6,13 @@ copies of the first one: its kernel reads 128 slots at a time, and slot 0 may ho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities
 from sglab.attention.flashinfer.indices import GraphBuffers, IndicesUpdater
 from sglab.attention.flashinfer.wrapper import Shape, Wrapper
 from sglab.attention.inputs import AttentionInputs
@@ -54,12 +54,14 @@ class AiterAttnBackend(AttentionBackend):
 
     name = "aiter"
     capabilities = Capabilities(
-        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND),
+        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
         drafts="chain",
-        graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
+        graph_modes=GRAPH_MODES,
         dtypes=("float16", "bfloat16"),
         kv_dtypes=("float8_e4m3fn",),
         logit_cap=True,
+        sliding_window=True,
+        sinks=True,
     )
 
     def __init__(self, model_runner: ModelRunner) -> None:
@@ -123,6 +125,8 @@ class AiterAttnBackend(AttentionBackend):
             raise RuntimeError("init_graph comes before a capture")
         if batch.forward_mode.is_target_verify():
             return self._metadata(_without_mask(self.updater.graph_verify(batch, self._graph)))
+        if batch.forward_mode.is_draft_extend_v2():
+            return self._metadata(self.updater.graph_extend(batch, self._graph))
         return self._metadata(self.updater.graph_decode(batch, self._graph), decode=True)
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
@@ -130,8 +134,9 @@ class AiterAttnBackend(AttentionBackend):
             raise RuntimeError("prepare comes before forward")
         keys, values = save_and_get_kv(inputs)
         k_scale, v_scale = scales_of(inputs)
-        scoring = scoring_of(inputs.layer, k_scale=k_scale)
-        q, rows, chosen = whole_query(inputs), self.forward_metadata.rows, self.implementation
+        scoring = scoring_of(inputs.layer, inputs.sinks, k_scale)
+        q, chosen = whole_query(inputs), self.implementation
+        rows = replace(self.forward_metadata.rows, window=inputs.layer.sliding_window_size)
         return attend_rows(q, keys, values, rows, scoring, v_scale=v_scale, implementation=chosen)[0]
 
 

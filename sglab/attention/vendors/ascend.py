@@ -13,10 +13,10 @@ import torch
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots_of_table
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import longest, page_table_of, steps, token_table
-from sglab.attention.rows import save_and_get_kv, whole_query
+from sglab.attention.rows import check_encoder, save_and_get_kv, whole_query
 from sglab.engine import ForwardBatch, ForwardMode, GraphBatch, ModelRunner
 
 
@@ -29,7 +29,8 @@ class AscendMetadata:
         seq_lens: int32 [B], without the drafts; seq_lens_cpu_int: int32 [B] on the host, with them.
         extend_seq_lens_cpu_int: int32 [B], new tokens; seq_lens_list_cumsum: where each request's end.
         flatten_prefix_block_tables: int32, MLA's cached blocks, request after request.
-        query_tokens: rows per request in verification.
+        query_tokens: rows of every request: in verification, and where a captured draft model catches up.
+        captured: a graph's, whose lengths the batch does not know.
     """
 
     block_tables: torch.Tensor
@@ -40,6 +41,7 @@ class AscendMetadata:
     prefix_lens: torch.Tensor | None = None
     flatten_prefix_block_tables: torch.Tensor | None = None
     query_tokens: int = 1
+    captured: bool = False
 
 
 class AscendAttnBackend(AttentionBackend):
@@ -50,10 +52,13 @@ class AscendAttnBackend(AttentionBackend):
         deterministic=True,
         modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
         drafts="chain",
-        graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
+        graph_modes=GRAPH_MODES,
         dtypes=("float16", "bfloat16"),
         sliding_window=True,
+        logit_cap=True,
+        cross_attention=True,
         sinks=True,
+        bidirectional=True,
         rope_apart=True,
         triton_helpers=False,
     )
@@ -123,11 +128,12 @@ class AscendAttnBackend(AttentionBackend):
         tables, lens = self._tables[: batch.bs], self._lens[: batch.bs]
         tables.copy_(self.req_to_token[batch.req_pool_indices[: batch.bs], :: self.page_size] // self.page_size)
         lens.copy_(batch.seq_lens[: batch.bs])
-        drafts = batch.spec_info.draft_token_num if batch.forward_mode.is_target_verify() else 0
-        return AscendMetadata(tables, lens, query_tokens=drafts or 1)
+        return AscendMetadata(tables, lens, query_tokens=batch.tokens_per_request, captured=True)
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         made, layer, batch = self.forward_metadata, inputs.layer, inputs.forward_batch
+        if layer.is_cross_attention:
+            check_encoder(inputs)
         if made is None:
             raise RuntimeError("prepare comes before forward")
         keys, values = save_and_get_kv(inputs)
@@ -136,11 +142,26 @@ class AscendAttnBackend(AttentionBackend):
         qo_indptr = steps(count, most, self.device)
         if mode.is_target_verify():
             lens = lens + most
-        elif not mode.is_decode():
+        elif not mode.is_decode() and not made.captured:
             assert batch.extend_seq_lens is not None
             assert batch.extend_seq_lens_cpu is not None
             qo_indptr, most = indptr_of(batch.extend_seq_lens), max(batch.extend_seq_lens_cpu)
-        indptr, indices = slots_of_table(made.block_tables, lens, self.page_size)
-        rows = PagedRows(qo_indptr, indptr, indices, most, window=layer.sliding_window_size)
+        if batch.encoder_lens is not None:
+            indptr, indices = self._slots_beside_encoder(batch, batch.encoder_lens, lens, layer.is_cross_attention)
+        else:
+            indptr, indices = slots_of_table(made.block_tables, lens, self.page_size)
+        window = -1 if layer.is_cross_attention else layer.sliding_window_size
+        rows = PagedRows(qo_indptr, indptr, indices, most, layer.is_causal, window)
         scoring, chosen = scoring_of(layer, inputs.sinks), self.implementation
         return attend_rows(whole_query(inputs), keys, values, rows, scoring, implementation=chosen)[0]
+
+    def _slots_beside_encoder(
+        self, batch: ForwardBatch, encoded: torch.Tensor, lens: torch.Tensor, cross: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The encoder's slots, which come first in a request's row, or the decoder's: SGLang leaves models with an
+        encoder to PyTorch, which reads req_to_token instead of blocks."""
+        table = self.req_to_token[batch.req_pool_indices]
+        if cross:
+            return slots_of_table(table, encoded, 1)
+        at = encoded.to(torch.int64)[:, None] + torch.arange(table.shape[1], device=self.device)
+        return slots_of_table(table.gather(1, at.clamp(max=table.shape[1] - 1)), lens, 1)

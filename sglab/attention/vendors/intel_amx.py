@@ -51,6 +51,7 @@ class IntelAMXAttnBackend(AttentionBackend):
         logit_cap=True,
         sinks=True,
         cross_attention=True,
+        bidirectional=True,
         triton_helpers=False,
     )
 
@@ -154,6 +155,7 @@ class IntelAMXAttnBackend(AttentionBackend):
             k_scale=k_scale,
             v_scale=v_scale,
             tree_mask=made.tree_mask,
+            is_causal=layer.is_causal,
             implementation=self.implementation,
             check_values=False,
         )
@@ -171,7 +173,7 @@ class IntelAMXAttnBackend(AttentionBackend):
         if made.extend_seq_lens is not None:
             batch = replace(batch, seq_lens=made.seq_lens, extend_seq_lens=made.extend_seq_lens, seq_lens_cpu=None)
         rows = token_rows(batch, self.req_to_token, made.max_extend_len)
-        rows = replace(rows, window=layer.sliding_window_size)
+        rows = replace(rows, causal=layer.is_causal, window=layer.sliding_window_size)
         if made.tree_mask is not None:
             assert made.extend_seq_lens is not None
             starts = torch.nn.functional.pad((made.extend_seq_lens * made.seq_lens).cumsum(0), (1, 0))

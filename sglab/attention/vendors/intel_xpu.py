@@ -1,11 +1,12 @@
-"""intel_xpu: FlashAttention's arrays on Intel GPUs: no MLA, no drafts, no graphs.
+"""intel_xpu: FlashAttention's arrays on Intel GPUs.
 
-After SGLang 0.5.9 `xpu_backend.py`, a copy of the FlashAttention backend with these parts asserted away.
+After SGLang 0.5.9 `xpu_backend.py`, a copy of the FlashAttention backend with MLA, drafts and graphs asserted away, and
+0.5.23's, which has them.
 """
 
 from __future__ import annotations
 
-from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities
 from sglab.attention.page_table.backend import PageTableBackend
 from sglab.engine import ForwardMode
 
@@ -15,12 +16,16 @@ class XPUAttentionBackend(PageTableBackend):
 
     name = "intel_xpu"
     capabilities = Capabilities(
-        kinds=("mha",),
         deterministic=True,
-        modes=(*CAUSAL_MODES, ForwardMode.DRAFT_EXTEND),
+        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
+        drafts="tree",
+        graph_modes=GRAPH_MODES,
         dtypes=("float16", "bfloat16"),
         sliding_window=True,
         logit_cap=True,
         sinks=True,
         cross_attention=True,
+        bidirectional=True,
+        bidirectional_window=True,
+        rope_apart=True,
     )

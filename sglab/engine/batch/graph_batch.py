@@ -25,8 +25,8 @@ class GraphBatch:
     req_pool_indices: torch.Tensor
     """int64 [bs], rows of req_to_token."""
     seq_lens: torch.Tensor
-    """int64 [bs]: KV lengths with the new token in decode, without the drafts in TARGET_VERIFY; padded rows have the
-    backend's `graph_seq_len_fill_value`."""
+    """int64 [bs]: KV lengths with the new tokens in decode and in DRAFT_EXTEND_V2, without the drafts in TARGET_VERIFY;
+    padded rows have the backend's `graph_seq_len_fill_value`."""
     seq_lens_sum: int | None = None
     """None: not known on the host."""
     seq_lens_cpu: torch.Tensor | None = None
@@ -34,6 +34,11 @@ class GraphBatch:
     encoder_lens: torch.Tensor | None = None
     spec_info: Any = None
     """As in ForwardBatch."""
+
+    @property
+    def tokens_per_request(self) -> int:
+        """Query rows of each request: 1 in decode, the drafts, or those that a draft model catches up with."""
+        return self.num_tokens // self.bs if self.bs else 0
 
     @classmethod
     def of(cls, batch: ForwardBatch) -> GraphBatch:

@@ -12,9 +12,10 @@ from typing import Literal
 
 import torch
 
-from sglab.kernels.contract import INT32, Contract
+from sglab.kernels.contract import INT32, Contract, reads_values
 from sglab.kernels.flash_attn.calls import outputs, run
 from sglab.kernels.flash_attn.contract import UNBOUNDED, FlashAttnArguments, Masking
+from sglab.kernels.known_calls import checked_once
 from sglab.kernels.kv_append import split_cache
 from sglab.kernels.scoring import Scoring
 
@@ -23,6 +24,7 @@ __all__ = ["batch_prefill_with_paged_kv_cache", "batch_prefill_with_ragged_kv_ca
 Result = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
 
+@checked_once
 def batch_prefill_with_paged_kv_cache(
     q: torch.Tensor,
     paged_kv_cache: torch.Tensor | tuple[torch.Tensor, torch.Tensor],
@@ -84,23 +86,24 @@ def batch_prefill_with_paged_kv_cache(
     contract.tensor("kv_last_page_len", kv_last_page_len, "batch", INT32)
     contract.tensor("k", k, "pages page_size kv_heads qk_dim")
     page_size, counts = k.shape[1], kv_indptr.diff()
-    if q.device.type == "cpu":
+    if reads_values(check_values, kv_indptr.device):
         contract.elements("kv_indptr", counts >= 0, "non-decreasing", counts, "Use a cumulative sum.")
         fits = ((kv_last_page_len >= 1) & (kv_last_page_len <= page_size)) | (counts == 0)
         contract.elements("kv_last_page_len", fits, f"from 1 to {page_size}", kv_last_page_len, "It counts tokens.")
-    lens = torch.where(counts > 0, (counts - 1) * page_size + kv_last_page_len, 0).int()
+    lens = torch.add(kv_last_page_len - page_size, counts, alpha=page_size).clamp_(min=0)  # of no pages: at most 0
     prefix = (prefix_len_ptr is None) == (token_pos_in_items_ptr is None)
     contract.require(prefix, "token_pos_in_items_ptr", "given with prefix_len_ptr", "one alone", "Pass both.")
     left = UNBOUNDED if window_left < 0 else window_left
     right = 0 if causal or prefix_len_ptr is not None else UNBOUNDED
     masking = Masking(left, right, UNBOUNDED, prefix_len_ptr, token_pos_in_items_ptr)
-    table = kv_indices[None].expand(contract.size("batch"), -1)
+    table = kv_indices.expand(len(counts), -1)
     first = kv_indptr[:-1] * page_size
     options = _Options(sm_scale, logits_soft_cap, sinks, k_scale, v_scale, num_splits, max_seqlen_q)
     given = (q, k, v, qo_indptr, lens, first, table, masking, options)
     return _attend(name, *given, out, return_lse, implementation, check_values)
 
 
+@checked_once
 def batch_prefill_with_ragged_kv_cache(
     q: torch.Tensor,
     k: torch.Tensor,

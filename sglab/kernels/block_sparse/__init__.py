@@ -6,6 +6,7 @@ import torch
 
 from sglab.kernels.block_sparse.contract import BLOCK_M, BLOCK_N, BlockSparseArguments, check
 from sglab.kernels.contract import Contract
+from sglab.kernels.known_calls import checked_once
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 from sglab.kernels.scoring import Scoring
 
@@ -20,6 +21,7 @@ operator = Operator(
 Result = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
 
+@checked_once
 def sparse_attn_func(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -72,6 +74,7 @@ def sparse_attn_func(
     return (o, lse.view(heads, batch, queries).transpose(0, 1).contiguous()) if return_softmax_lse else o
 
 
+@checked_once
 def sparse_attn_varlen_func(
     q: torch.Tensor,
     k: torch.Tensor,

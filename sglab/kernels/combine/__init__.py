@@ -10,6 +10,7 @@ import torch
 
 from sglab.kernels.combine import cuda
 from sglab.kernels.combine.contract import LseBase, check
+from sglab.kernels.known_calls import checked_once
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator
 
 __all__ = ["operator", "split_kv_combine"]
@@ -21,6 +22,7 @@ operator = Operator(
 )
 
 
+@checked_once
 def split_kv_combine(
     partial_out: torch.Tensor,
     partial_lse: torch.Tensor,

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import torch
 
-from sglab.kernels.contract import Contract
+from sglab.kernels.contract import Contract, reads_values
 from sglab.kernels.cpu_attention import cpu
 from sglab.kernels.cpu_attention.contract import CpuAttentionArguments, check
+from sglab.kernels.known_calls import checked_once
 from sglab.kernels.registry import CPU, Implementation, Operator
 from sglab.kernels.scoring import Scoring
 
@@ -26,6 +27,7 @@ def _operator(name: str) -> Operator:
 decode_operator, extend_operator = _operator("decode_attention_cpu"), _operator("extend_attention_cpu")
 
 
+@checked_once
 def decode_attention_cpu(
     q: torch.Tensor,
     k_buffer: torch.Tensor,
@@ -95,6 +97,7 @@ def decode_attention_cpu(
     decode_operator(arguments, implementation)
 
 
+@checked_once
 def extend_attention_cpu(
     q_extend: torch.Tensor,
     k_extend: torch.Tensor | None,
@@ -118,10 +121,11 @@ def extend_attention_cpu(
     k_scale: float = 1.0,
     v_scale: float = 1.0,
     tree_mask: torch.Tensor | None = None,
+    is_causal: bool = True,
     implementation: str = "auto",
     check_values: bool | None = None,
 ) -> None:
-    """Attention of new tokens over a cached prefix and themselves, causal. After SGLang's operator.
+    """Attention of new tokens over a cached prefix and themselves. After SGLang's operator.
 
     Args:
         q_extend, o_extend: (tokens, heads, dim); k_extend, v_extend: (tokens, kv_heads, dim); of one dtype. None for
@@ -133,6 +137,7 @@ def extend_attention_cpu(
             decode_attention_cpu; k_scale, v_scale, too: they are the buffers', not those of k_extend and v_extend.
         tree_mask: flat bool or uint8: of each request in turn (extend_seq_lens[i], seq_lens[i]), which keys a new token
             may see of those that come no later: a tree of drafts, each of which sees its ancestors.
+        is_causal: a new token sees those up to itself; otherwise all of its request's. A window then only looks back.
 
     Raises:
         ContractError: an argument does not fit; nothing was written.
@@ -145,15 +150,16 @@ def extend_attention_cpu(
         *(name, q_extend, k_extend if apart else None, v_extend if apart else None, o_extend, k_buffer, v_buffer, None),
         *(req_to_token, req_pool_indices, lengths, first, extend_seq_lens, extend_start_loc),
         *(Scoring(sm_scale, logit_cap, sinks=sinks), sliding_window),
-        causal=not is_cross_attn,
+        causal=is_causal and not is_cross_attn,
         k_scale=k_scale,
         v_scale=v_scale,
         mask=tree_mask,
     )
     check(arguments, check_values)
-    longest = int(extend_seq_lens.max()) if len(extend_seq_lens) else 0
-    remedy = f"Pass {longest}."
-    contract.require(max_len_extend >= longest, "max_len_extend", "the most new tokens", max_len_extend, remedy)
+    if reads_values(check_values, q_extend.device):
+        longest = int(extend_seq_lens.max()) if len(extend_seq_lens) else 0
+        remedy = f"Pass {longest}."
+        contract.require(max_len_extend >= longest, "max_len_extend", "the most new tokens", max_len_extend, remedy)
     extend_operator(arguments, implementation)
 
 

@@ -8,6 +8,7 @@ from sglab.kernels.contract import Contract
 from sglab.kernels.extend_attention import cpu
 from sglab.kernels.extend_attention.contract import ExtendArguments, Visibility, check
 from sglab.kernels.fp8 import triton_refuses
+from sglab.kernels.known_calls import checked_once
 from sglab.kernels.registry import CPU, EVERYWHERE, GPU, Implementation, Operator
 from sglab.kernels.scoring import Scoring
 
@@ -24,6 +25,7 @@ operator = Operator(
 )
 
 
+@checked_once
 def extend_attention_fwd(
     q_extend: torch.Tensor,
     k_extend: torch.Tensor,

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import torch
 
+from sglab.kernels.contract import reads_values
 from sglab.kernels.flash_attn.calls import masking_of, outputs, run, scoring_of
 from sglab.kernels.flash_attn.contract import FlashAttnArguments, Masking
 from sglab.kernels.flash_attn.kvcache import cache_layout, kvcache_queries, new_tokens
 from sglab.kernels.flash_attn.operator import operator
+from sglab.kernels.known_calls import checked_once
 
 __all__ = ["Masking", "flash_attn_varlen_func", "flash_attn_with_kvcache", "operator"]
 
 Result = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
 
+@checked_once
 def flash_attn_varlen_func(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -105,6 +108,7 @@ def flash_attn_varlen_func(
     return (out, lse) if return_softmax_lse else out
 
 
+@checked_once
 def flash_attn_with_kvcache(
     q: torch.Tensor,
     k_cache: torch.Tensor,
@@ -177,7 +181,7 @@ def flash_attn_with_kvcache(
     out, lse = outputs(name, queries.q, v_cache, queries.out, padded=False)
     new = new_tokens(
         *(name, queries, cache, k, v, cu_seqlens_k_new, rotary_cos, rotary_sin, rotary_seqlens, rotary_interleaved),
-        *(masking, k_descale, v_descale),
+        *(masking, k_descale, v_descale, reads_values(check_values, queries.q.device)),
     )
     arguments = FlashAttnArguments(
         operator=name,
@@ -203,5 +207,6 @@ def flash_attn_with_kvcache(
     run(arguments, implementation, check_values, new.append, cache.lengths)
     if cu_seqlens_q is None:
         batch, count, heads, _ = q.shape
-        out, lse = out.view(batch, count, heads, -1), lse.view(heads, batch, count).transpose(0, 1).contiguous()
+        out = out.view(batch, count, heads, -1)
+        lse = lse.view(heads, batch, count).transpose(0, 1).contiguous() if return_softmax_lse else lse
     return (out, lse) if return_softmax_lse else out

@@ -131,6 +131,9 @@ class FlashAttnArguments:
 def check(a: FlashAttnArguments, check_values: bool | None, cached: torch.Tensor | None = None) -> None:
     """cached (batch,): of how many of a request's keys the contents are checked; None for all."""
     contract = Contract(a.operator)
+    if contract.known:
+        contract.apart("out", a.out, q=a.q, qv=a.qv, k=a.k, v=a.v)
+        return
     contract.tensor("q", a.q, "tokens heads qk_dim", CACHES)
     contract.tensor("k", a.k, "pages page_size kv_heads qk_dim", CACHES)
     contract.tensor("v", a.v, "pages page_size kv_heads v_dim", CACHES)

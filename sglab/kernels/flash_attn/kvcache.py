@@ -134,6 +134,7 @@ def new_tokens(
     masking: Masking,
     k_descale: torch.Tensor | None,
     v_descale: torch.Tensor | None,
+    check_values: bool,
 ) -> NewTokens:
     """What is appended and rotated before the attention; nothing is written yet."""
     contract = Contract(name)
@@ -143,19 +144,23 @@ def new_tokens(
         remedy = "Without new keys there is nothing to rotate: pass a q that was rotated."
         contract.require(cos is None, "rotary_cos", "None without k", "a tensor", remedy)
         return NewTokens(queries.q, cache.lengths, None)
-    _check_new(contract, k, v)
+    if check_values:
+        _check_new(contract, k, v)
+    uniform = None
     if cu_seqlens_k_new is None:
         contract.tensor("k", k, "batch new kv_heads qk_dim")
         contract.tensor("v", v, "batch new kv_heads v_dim")
-        counts = torch.full_like(cache.lengths, k.shape[1])
+        uniform = k.shape[1]
+        counts = torch.full_like(cache.lengths, uniform)
         k, v = k.flatten(0, 1), v.flatten(0, 1)
     else:
         contract.tensor("cu_seqlens_k_new", cu_seqlens_k_new, "cu_seqlens_k_new", INT32)
         counts = cu_seqlens_k_new.diff()
     first = cache.lengths if cache.first_key is None else cache.lengths + cache.first_key
-    request, place = _places(counts, len(k))
+    request, place = _places(counts, len(k), uniform)
     key = first[request] + place
-    _check_room(contract, cache, key)
+    if check_values:
+        _check_room(contract, cache, key)
     assert cache.page_table is not None  # only ragged keys have none, and nothing is appended to them
     page = cache.page_table[request, key // cache.k.shape[1]].long()
     slots = page * cache.k.shape[1] + key % cache.k.shape[1]
@@ -178,11 +183,14 @@ def new_tokens(
         v_scale=v_descale[request] if quantised and v_descale is not None else 1.0,
         k_out=None,
     )
-    return NewTokens(q, cache.lengths + counts, partial(append, name, arguments))
+    return NewTokens(q, cache.lengths + counts, partial(append, name, arguments, check_values=check_values))
 
 
-def _places(counts: torch.Tensor, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """(request, number in it) of each token."""
+def _places(counts: torch.Tensor, tokens: int, uniform: int | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """(request, number in it) of each token; uniform: as many of every request."""
+    if uniform:
+        at = torch.arange(tokens, device=counts.device)
+        return (at, torch.zeros_like(at)) if uniform == 1 else (at // uniform, at % uniform)
     numbers = torch.arange(len(counts), device=counts.device)
     request = torch.repeat_interleave(numbers, counts.long(), output_size=tokens)
     starts = counts.cumsum(0) - counts
@@ -190,7 +198,7 @@ def _places(counts: torch.Tensor, tokens: int) -> tuple[torch.Tensor, torch.Tens
 
 
 def _check_room(contract: Contract, cache: CacheLayout, key: torch.Tensor) -> None:
-    if key.device.type != "cpu" or cache.page_table is None:
+    if cache.page_table is None:
         return
     capacity = cache.k.shape[1] * cache.page_table.shape[1]
     remedy = "Allocate pages for the new tokens first."
@@ -200,6 +208,6 @@ def _check_room(contract: Contract, cache: CacheLayout, key: torch.Tensor) -> No
 def _check_new(contract: Contract, *new: torch.Tensor) -> None:
     """New keys that a mask hides must be finite, too: 0 · NaN is NaN."""
     for name, tensor in zip(("k", "v"), new, strict=True):
-        if tensor.device.type == "cpu" and tensor.numel():
+        if tensor.numel():
             finite = bool(tensor.float().abs().amax().isfinite())
             contract.require(finite, name, "finite", "NaN or infinity", "Look for it in the projection.")

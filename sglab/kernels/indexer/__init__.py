@@ -11,6 +11,7 @@ import torch
 from sglab.kernels.fp8 import e4m3_triton_refuses
 from sglab.kernels.indexer.contract import E4M3, check_buffer, check_paged, check_quant, check_ragged, check_slots
 from sglab.kernels.indexer.layout import DIM, keys_and_scales, page_bytes
+from sglab.kernels.known_calls import checked_once
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 
 __all__ = [
@@ -101,6 +102,7 @@ def get_index_k_scale_buffer(
     return keys.view(torch.uint8)[page, row].view(E4M3), scales[page, row]
 
 
+@checked_once
 def fp8_mqa_logits(
     q: torch.Tensor,
     kv: tuple[torch.Tensor, torch.Tensor],
@@ -132,6 +134,7 @@ def fp8_mqa_logits(
     return arguments.logits
 
 
+@checked_once
 def fp8_paged_mqa_logits(
     q: torch.Tensor,
     kv_cache: torch.Tensor,
@@ -168,6 +171,7 @@ def fp8_paged_mqa_logits(
     return arguments.logits
 
 
+@checked_once
 def slot_mqa_logits(
     q: torch.Tensor,
     k_buffer: torch.Tensor,

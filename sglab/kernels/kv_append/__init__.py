@@ -6,7 +6,8 @@ from typing import Literal
 
 import torch
 
-from sglab.kernels.contract import Contract
+from sglab.kernels.contract import Contract, reads_values
+from sglab.kernels.known_calls import checked_once
 from sglab.kernels.kv_append.contract import AppendArguments, Queries, Rotary, check
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 
@@ -26,6 +27,7 @@ def append(
     operator(check(name, arguments, check_values), implementation)
 
 
+@checked_once
 def append_paged_kv_cache(
     append_key: torch.Tensor,
     append_value: torch.Tensor,
@@ -68,7 +70,8 @@ def append_paged_kv_cache(
     )
     k_cache, v_cache = split_cache(paged_kv_cache, kv_layout)
     contract.tensor("kv_last_page_len", kv_last_page_len, "batch", (torch.int32,))
-    slots = paged_slots(contract, batch_indices, positions, kv_indices, kv_indptr, k_cache.shape[1])
+    reads = reads_values(check_values, positions.device)
+    slots = paged_slots(contract, batch_indices, positions, kv_indices, kv_indptr, k_cache.shape[1], reads)
     arguments = AppendArguments(
         *(append_key, append_value, k_cache, v_cache, slots),
         positions=None,
@@ -108,6 +111,7 @@ def append_paged_mla_kv_cache(
     )
 
 
+@checked_once
 def apply_rope_inplace_with_kvcache(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -181,6 +185,7 @@ def paged_slots(
     kv_indices: torch.Tensor,
     kv_indptr: torch.Tensor,
     page_size: int,
+    check_values: bool,
 ) -> torch.Tensor:
     """Where tokens go: (tokens,) int64."""
     integers = (torch.int32, torch.int64)
@@ -188,7 +193,7 @@ def paged_slots(
     contract.tensor("positions", positions, "tokens", integers)
     contract.tensor("kv_indptr", kv_indptr, "indptr", integers)
     contract.tensor("kv_indices", kv_indices, "indices", integers)
-    if positions.device.type == "cpu":
+    if check_values:
         batch = len(kv_indptr) - 1
         inside = (batch_indices >= 0) & (batch_indices < batch)
         contract.elements("batch_indices", inside, f"from 0 to {batch - 1}", batch_indices, "Number the requests.")
@@ -196,5 +201,5 @@ def paged_slots(
         remedy = "Allocate pages for the new tokens first."
         fits = (positions >= 0) & (positions < rows)
         contract.elements("positions", fits, "within the request's pages", positions, remedy)
-    page = kv_indices[kv_indptr[batch_indices.long()].long() + positions.long() // page_size]
-    return page.long() * page_size + positions.long() % page_size
+    page = kv_indices[kv_indptr[batch_indices] + positions // page_size].long()
+    return torch.add(positions % page_size, page, alpha=page_size)

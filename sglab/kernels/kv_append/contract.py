@@ -63,6 +63,10 @@ class AppendArguments:
 
 def check(operator: str, a: AppendArguments, check_values: bool | None) -> AppendArguments:
     contract = Contract(operator)
+    if contract.known:
+        contract.apart("k_cache", a.k_cache, k=a.k, v=a.v)
+        contract.apart("v_cache", a.v_cache, k=a.k, v=a.v)
+        return a
     contract.tensor("k", a.k, "tokens kv_heads head_dim", FLOATS)
     contract.tensor("v", a.v, "tokens kv_heads v_dim", FLOATS)
     contract.same_dtype(k=a.k, v=a.v)

@@ -10,6 +10,7 @@ from typing import Literal
 
 import torch
 
+from sglab.kernels.known_calls import checked_once
 from sglab.kernels.merge import cuda
 from sglab.kernels.merge.contract import MergeRule, PairArguments, check_pair, check_states
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
@@ -32,6 +33,7 @@ merge_states_operator = _operator("merge_states", "states")
 _Merged = tuple[torch.Tensor, torch.Tensor]
 
 
+@checked_once
 def merge_state(
     v_a: torch.Tensor,
     s_a: torch.Tensor,
@@ -60,6 +62,7 @@ def merge_state(
     return _run(merge_state_operator, arguments, implementation)
 
 
+@checked_once
 def merge_state_in_place(
     v: torch.Tensor,
     s: torch.Tensor,
@@ -79,6 +82,7 @@ def merge_state_in_place(
     _run(merge_state_in_place_operator, arguments, implementation)
 
 
+@checked_once
 def merge_state_v2(
     v_a: torch.Tensor,
     s_a: torch.Tensor,
@@ -104,6 +108,7 @@ def merge_state_v2(
     return _run(merge_state_v2_operator, arguments, implementation)
 
 
+@checked_once
 def merge_states(
     v: torch.Tensor, s: torch.Tensor, *, base: Literal[2, "e"] = 2, implementation: str = "auto"
 ) -> _Merged:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from sglab.kernels.known_calls import checked_once
 from sglab.kernels.paged_decode.contract import PagedDecodeArguments, check
 from sglab.kernels.registry import EVERYWHERE, Implementation, Operator
 
@@ -16,6 +17,7 @@ operator = Operator(
 )
 
 
+@checked_once
 def batch_decode_with_paged_kv_cache(
     q: torch.Tensor,
     paged_k_cache: torch.Tensor,

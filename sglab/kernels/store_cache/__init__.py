@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from sglab.kernels.known_calls import checked_once
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 from sglab.kernels.store_cache.contract import check
 from sglab.kernels.store_cache.threads import num_threads
@@ -17,6 +18,7 @@ operator = Operator(
 )
 
 
+@checked_once
 def store_cache(
     k: torch.Tensor,
     v: torch.Tensor,
