@@ -125,8 +125,8 @@ def roles_by_rank(code: Code, times: npt.NDArray[np.int64]) -> list[list[Role]]:
 
 
 def _specialised(code: Code, roles: list[list[Role]]) -> bool:
-    """Whether the code gives its warps roles: it names functions for them, or some feed or multiply for others. A launch
-    that ended before its first product does not show for whom a warp loaded: perhaps for itself."""
+    """Whether the code gives its warps roles: it names functions for them, or some feed or multiply for others. A
+    launch that ended before its first product does not show for whom a warp loaded: perhaps for itself."""
     if any(role.function for of_rank in roles for role in of_rank):
         return True
     working = {role.name for of_rank in roles for role in of_rank if role.name != "idle"}

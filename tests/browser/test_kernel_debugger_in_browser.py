@@ -24,7 +24,6 @@ from sglab.labs.pipelines import Pipeline
 from sglab.widgets import KernelDebugger, selection
 from sglab.widgets.kernel_debugger import jobs
 
-
 INSIDE = """(line) => {
   const [box, place] = [line.closest("[role=listbox]"), line].map((each) => each.getBoundingClientRect());
   return place.top >= box.top && place.bottom <= box.bottom;
