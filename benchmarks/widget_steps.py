@@ -76,6 +76,7 @@ RANKS = TINY + (
     "with engine, record_ranks(engine) as run:\n"
     "    engine.generate(['Once upon a time', '2 + 3 ='], {'temperature': 0, 'max_new_tokens': 3})\n"
 )
+PROMPT = "Once upon a time there was a little cat who liked to sleep. The cat had a friend, a dog."
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,10 @@ CASES = {
     "DraftTree": Case(DRAFTS, "sglab.widgets.DraftTree(run)"),
     "Experts": Case(ROUTING, "sglab.widgets.Experts(run)"),
     "Ranks": Case(RANKS, "sglab.widgets.Ranks(run)"),
+    "BackendExplorer": Case(
+        "import sglab", "sglab.widgets.BackendExplorer([300, 1000, 77], model='DeepSeek-V3', machine='H200')"
+    ),
+    "SparseAttention": Case("import sglab", f"sglab.widgets.SparseAttention({PROMPT!r}, layer=2)"),
 }
 
 # One step: its milliseconds, or null where nothing has moved. The channel's message is handled behind the task that

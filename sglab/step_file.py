@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import re
+import shlex
 import sys
 import webbrowser
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sglab.gpu.errors import LaunchError
+from sglab.gpu.names import source_name
 
 if TYPE_CHECKING:
     from sglab.emulator.captures import Capture, CapturedLaunch
@@ -110,7 +112,8 @@ def launch_of(options: argparse.Namespace) -> CapturedLaunch | Capture:
         program = stepping.ptx(path)
     names = list(program)
     if options.kernel is None and len(names) > 1:
-        raise LaunchError(f"--kernel: {path.name} has {len(names)}; choose one of {', '.join(names)}")
+        listed = ", ".join(shlex.quote(source_name(name)) for name in names)
+        raise LaunchError(f"--kernel: {path.name} has {len(names)} kernels; choose one of {listed}")
     kernel = program[options.kernel or names[0]]
     config = gpu.LaunchConfig(options.grid, options.block, options.cluster, options.smem)
     return stepping.step(kernel[config], *args, device=device)

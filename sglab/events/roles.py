@@ -121,19 +121,24 @@ def roles_by_rank(code: Code, times: npt.NDArray[np.int64]) -> list[list[Role]]:
         for of_rank in roles:
             if busy and of_rank[warp].name in ("idle", "compute"):
                 of_rank[warp] = busy[0]
-    return roles if _specialised(roles) else [[_plain(role) for role in of_rank] for of_rank in roles]
+    return roles if _specialised(code, roles) else [[_plain(role) for role in of_rank] for of_rank in roles]
 
 
-def _specialised(roles: list[list[Role]]) -> bool:
-    """Whether the code gives its warps roles: it names functions for them, or some feed or multiply for others."""
+def _specialised(code: Code, roles: list[list[Role]]) -> bool:
+    """Whether the code gives its warps roles: it names functions for them, or some feed or multiply for others. A
+    launch that ended before its first product does not show for whom a warp loaded: perhaps for itself."""
+    if any(role.function for of_rank in roles for role in of_rank):
+        return True
     working = {role.name for of_rank in roles for role in of_rank if role.name != "idle"}
-    named = any(role.function for of_rank in roles for role in of_rank)
-    return named or (len(working) > 1 and not working.isdisjoint(("load", "mma")))
+    if working.isdisjoint(("mma", "math")) and any(one.event == "mma" for one in code.effects):
+        return False
+    return len(working) > 1 and not working.isdisjoint(("load", "mma"))
 
 
 def _plain(role: Role) -> Role:
-    """Without other roles around, a warp that takes exponentials or stores computes: it has no role of its own."""
-    return replace(role, name="compute") if role.name in ("softmax", "epilogue") else role
+    """Without other roles around, a warp that loads, takes exponentials or stores computes: it has no role of its
+    own."""
+    return replace(role, name="compute") if role.name in ("load", "softmax", "epilogue") else role
 
 
 def _ranks(log: EventColumns, ctas: int, ranks: int) -> npt.NDArray[np.int64]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.device import Launch
+from sglab.gpu.entry_text import meets_as_a_grid
 from sglab.gpu.errors import GpuError, LaunchError, missing
 from sglab.gpu.fault import KernelError
 from sglab.gpu.geometry import check_smem
@@ -150,6 +151,11 @@ class CudaDevice:
             attribute = d.CUlaunchAttribute()
             attribute.id = d.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
             attribute.value.programmaticStreamSerializationAllowed = 1
+            attributes.append(attribute)
+        if meets_as_a_grid(launch.kernel.module.ptx, launch.kernel.name):  # without this there is no barrier to meet at
+            attribute = d.CUlaunchAttribute()
+            attribute.id = d.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+            attribute.value.cooperative = 1
             attributes.append(attribute)
         config.attrs, config.numAttrs = attributes, len(attributes)
         return config

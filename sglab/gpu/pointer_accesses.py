@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+from sglab.gpu.entry_text import entry_body
+
 _STATEMENT = re.compile(
     r"\s*(?:[\w$%]+\s*:\s*)*(?:@\s*!?\s*[\w$%]+\s+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>.*)", re.DOTALL
 )
@@ -36,7 +37,7 @@ _ROUNDS = 16
 def float_pointers(ptx: str, entry: str) -> dict[str, str]:
     """Parameters of an entry through which nothing but one floating-point type is accessed: float16, bfloat16, float32
     or float64 by name. Empty where the text cannot be followed."""
-    statements = list(_statements(_body(ptx, entry)))
+    statements = list(_statements(entry_body(ptx, entry)))
     if any(opcode[0] in ("call", "alloca", "brx") for opcode, _ in statements):
         return {}
     roots = _roots(statements)
@@ -73,20 +74,6 @@ def contradicts(accessed: str, dtype: str, itemsize: int) -> str:
         f"the PTX accesses it as {accessed} alone, and would take the bytes of {dtype} for that. Pass "
         f".to(torch.{accessed}), or .view(torch.{accessed}) if the bytes are meant"
     )
-
-
-def _body(ptx: str, entry: str) -> str:
-    """What is between an entry's braces; empty if it is not found."""
-    text = _COMMENT.sub(" ", ptx)
-    begin = re.search(rf"\.entry\s+{re.escape(entry)}\s*\(", text)
-    if begin is None or (first := text.find("{", begin.end())) < 0:
-        return ""
-    depth = 0
-    for brace in re.finditer(r"[{}]", text[first:]):
-        depth += 1 if brace[0] == "{" else -1
-        if depth == 0:
-            return text[first + 1 : first + brace.start()]
-    return ""
 
 
 def _statements(body: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:

@@ -42,6 +42,7 @@ def cuda(
         CompileError: nvcc refused it.
         MissingDependencyError: there is no nvcc.
         GpuError: the source has no kernel, or is no source.
+        FileNotFoundError: there is no such file.
     """
     path = _path(source, ".cu", "CUDA C++ text", is_cuda)
     text = str(source) if path is None else path.read_text("utf-8")
@@ -59,6 +60,7 @@ def ptx(source: str | Path, name: str = "<ptx>") -> Program:
 
     Raises:
         GpuError: the source is no PTX, or has no entry.
+        FileNotFoundError: there is no such file.
     """
     path = _path(source, ".ptx", "PTX text, with .version and .target", is_ptx)
     module = Module(str(source), name) if path is None else Module(path.read_text("utf-8"), path.name, path.parent)
@@ -70,7 +72,10 @@ def _path(source: str | Path, suffix: str, expected: str, is_text: Any) -> Path 
     if isinstance(source, str) and is_text(source):
         return None
     if isinstance(source, (str, Path)) and str(source).endswith(suffix) and len(str(source)) < 4096:
-        return Path(source)
+        path = Path(source)
+        if not path.is_file():
+            raise FileNotFoundError(f"source: {path} does not exist in {Path.cwd()}. Pass its path, or the text itself")
+        return path
     shown = repr(source) if len(repr(source)) < 80 else f"{repr(source)[:77]}…"
     raise GpuError(f"source: expected {expected}, or a {suffix} file; got {shown}")
 
@@ -102,6 +107,9 @@ class Program(Mapping[str, "OwnKernel"]):
                 f"the source has {len(self)} kernels, {listed}: choose one, program[{names[0]!r}][grid, block]"
             )
         return OwnKernel(self, next(iter(self)))[key]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise LaunchError(f"a launch needs sizes: {GRIDS}, then the arguments")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._any())

@@ -24,6 +24,12 @@ from sglab.labs.pipelines import Pipeline
 from sglab.widgets import KernelDebugger, selection
 from sglab.widgets.kernel_debugger import jobs
 
+INSIDE = """(line) => {
+  const [box, place] = [line.closest("[role=listbox]"), line].map((each) => each.getBoundingClientRect());
+  return place.top >= box.top && place.bottom <= box.bottom;
+}"""
+"""Whether a line is in its listing's window."""
+
 
 def make(name: str = "reduce", grid: int = 2, **device: Any) -> KernelDebugger:
     out = torch.zeros(1)
@@ -179,6 +185,25 @@ def test_a_stop_inside_an_inlined_call_shows_the_line_of_the_breakpoint(host: Ho
     frame(page).press("r")
     expect(source_line(page, line)).to_have_attribute("data-current", "call")
     expect(source_line(page, line)).to_be_in_viewport()
+
+
+def test_the_line_stays_in_sight_when_the_window_changes_until_the_reader_scrolls(host: Host) -> None:
+    widget = KernelDebugger(Decode().session())
+    host.page.set_viewport_size({"width": 1440, "height": 1000})
+    page = show(host, widget)
+    current = page.get_by_role("listbox", name="Source").locator("[data-current='now'], [data-current='call']")
+    for width, height in ((1000, 700), (900, 620), (1440, 640)):
+        page.set_viewport_size({"width": width, "height": height})
+        settled(page)
+        expect(current).to_be_attached()
+        assert current.evaluate(INSIDE), (width, height)
+    source = page.get_by_role("listbox", name="Source")
+    source.hover()
+    page.mouse.wheel(0, -10_000)
+    expect(source_line(page, 1)).to_be_in_viewport()
+    page.set_viewport_size({"width": 1000, "height": 700})
+    settled(page)
+    assert source.evaluate("box => box.scrollTop") == 0
 
 
 def test_the_instruction_that_was_executed_last_is_marked_and_shown_to_who_selects_its_moment(

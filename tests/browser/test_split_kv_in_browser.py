@@ -290,3 +290,15 @@ def test_work_is_drawn_in_its_request_s_colour(host: Host, scheme: str) -> None:
         }"""
     )
     assert pixel == [0xE6, 0x9F, 0x00, 255]
+
+
+@pytest.mark.parametrize("width", [940, 1060, 1180])
+def test_totals_are_whole_beside_the_details(page: Page, tmp_path: Path, width: int) -> None:
+    """Widths between those at which the details fold below and those of a wide screen."""
+    page.set_viewport_size({"width": width, "height": 900})
+    widget = SplitKV([300, 9000, 77, 2000], ("flash_mla", "flashinfer_mla"))
+    page.goto(widget.save(tmp_path / "page.html").as_uri())
+    totals = page.locator(".skv-totals")
+    expect(totals).to_be_visible()
+    settled(page)
+    assert totals.evaluate("table => table.scrollWidth <= table.parentElement.clientWidth")

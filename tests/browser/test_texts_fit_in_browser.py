@@ -47,3 +47,18 @@ def test_how_long_a_barriers_warps_have_waited(width: int, page: Page, saved: Ca
     settled(page)
     assert page.locator(".sbr-since:not(:empty)").count() > 0
     assert page.evaluate(CUT_WAITS) == []
+
+
+@pytest.mark.parametrize("width", [970, 1440])
+@pytest.mark.parametrize(
+    ("name", "texts"), [("Barriers", ".sg-timeline-label > span:last-child"), ("BackendExplorer", ".sbe-reason")]
+)
+def test_names_of_barriers_and_reasons_of_refusals_are_whole(
+    name: str, texts: str, width: int, page: Page, tmp_path: Path
+) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(MAKERS[name]().save(tmp_path / "page.html").as_uri())
+    settled(page)
+    found = page.locator(texts)
+    assert found.count() > 3
+    assert found.evaluate_all("all => all.filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.textContent)") == []

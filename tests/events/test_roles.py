@@ -104,6 +104,31 @@ def test_kernels_without_warp_roles_compute() -> None:
     assert roles.of(0, 31).name == "idle"
 
 
+def test_a_warp_that_failed_at_its_loads_before_it_multiplied_has_no_role() -> None:
+    """The warps load for themselves and multiply: warp 0 was only the first at the address that does not exist."""
+    text = """.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry product(.param .u64 a) {
+  .reg .b32 %r<8>; .reg .b64 %rd<4>; .reg .f32 %f<8>;
+  .shared .align 16 .b8 tile[4096];
+  ld.param.u64 %rd1, [a]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 16; add.s64 %rd1, %rd1, %rd2;
+  shl.b32 %r2, %r1, 4; mov.u32 %r3, tile; add.s32 %r2, %r2, %r3;
+  cp.async.cg.shared.global [%r2], [%rd1], 16;
+  cp.async.commit_group; cp.async.wait_group 0; bar.sync 0;
+  ld.shared.b32 %r4, [%r2]; mov.f32 %f1, 0f00000000;
+  mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f2,%f3,%f4,%f5}, {%r4,%r4,%r4,%r4}, {%r4,%r4}, {%f1,%f1,%f1,%f1};
+  st.global.f32 [%rd1], %f2;
+  ret;
+}"""
+    kernel, device = gpu.load(text)["product"], gpu.EmulatedDevice("sm_90a")
+    with pytest.raises(gpu.KernelError) as caught:
+        kernel.launch(device, grid=1, block=64, args=[torch.zeros(32 * 4)])
+    assert "warp 1, lane 0" in str(caught.value)
+    whole = kernel.record(device, grid=1, block=64, args=[torch.zeros(64 * 4)]).roles
+    assert whole.names == ("mma",)
+
+
 def test_a_stage_that_one_side_has_not_used_yet_has_the_name_of_the_stages_beside_it() -> None:
     """The launch ended when the third stage had been filled and the second had been freed by no warp."""
     both = {0x100: FULL, 0x108: FULL, 0x110: BarrierUse({"load"}, set()), 0x118: EMPTY}

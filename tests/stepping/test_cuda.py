@@ -54,6 +54,11 @@ def test_text_of_one_line_is_text() -> None:
     assert list(gpu.load(ONE_LINE)) == ["fill"]
 
 
+def test_a_call_without_sizes_says_how_a_launch_is_written() -> None:
+    with pytest.raises(gpu.LaunchError, match=r"a launch needs sizes: kernel\[grid, block\]"):
+        sglab.cuda(ONE_LINE)(torch.zeros(32), 32)
+
+
 def test_a_file_is_a_file(tmp_path: Path) -> None:
     file = tmp_path / "axpy.cu"
     file.write_text(AXPY)
@@ -61,7 +66,7 @@ def test_a_file_is_a_file(tmp_path: Path) -> None:
     for source in (file, str(file)):
         launch = sglab.step(sglab.cuda(source), 1, 64, x, out, 2.0, 64)
         assert launch.debugger().code["files"][0]["available"]
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"missing.cu does not exist in .*\. Pass its path, or the text"):
         sglab.cuda(str(tmp_path / "missing.cu"))
     with pytest.raises(gpu.GpuError, match=r"source: expected CUDA C\+\+ text.*; got 'axpy'"):
         sglab.cuda("axpy")

@@ -45,6 +45,8 @@ export class CodePane {
   /** Where the box is scrolled to and how high it is: to ask the box would force a layout. */
   #top = 0;
   #height = 0;
+  /** The line that was revealed last, until the reader scrolls: it stays in sight when the box changes its size. */
+  #followed = 0;
   /** Counts texts, so that no line of one is taken for another's. */
   #texts = 0;
   #id = uniqueId("code");
@@ -69,6 +71,12 @@ export class CodePane {
       this.#top = box.scrollTop;
       this.redraw();
     });
+    // not on "scroll": boxes that change their size scroll, too
+    for (const kind of ["wheel", "touchmove"] as const)
+      disposer.listen(box, kind, () => this.#leave(), { passive: true });
+    disposer.listen(box, "pointerdown", ({ target }) => {
+      if (target === box) this.#leave(); // its scroll bar
+    });
     disposer.listen(box, "pointermove", (event) => this.#hover(event));
     disposer.listen(box, "pointerleave", () => this.#hoverLine(undefined));
     disposer.listen(box, "click", (event) => this.#click(event));
@@ -76,7 +84,8 @@ export class CodePane {
     const observer = new ResizeObserver(() => {
       this.#height = box.clientHeight;
       this.#top = box.scrollTop;
-      this.redraw();
+      if (this.#followed) this.reveal(this.#followed);
+      else this.redraw();
     });
     observer.observe(box);
     disposer.add(() => observer.disconnect());
@@ -87,6 +96,7 @@ export class CodePane {
   setLines(count: number, lines: Int32Array | undefined): void {
     this.#count = count;
     this.#lines = lines;
+    this.#followed = 0;
     this.#texts++;
     this.#space.style.height = `${this.rowCount * LINE_HEIGHT}px`;
     this.#box.style.setProperty("--kd-digits", String(Math.max(2, String(count).length)));
@@ -134,9 +144,9 @@ export class CodePane {
 
   /** Scrolls only where the line is out of sight, and then to the middle. */
   reveal(line: number): void {
-    const row = this.#rowOf(line);
-    const top = row * LINE_HEIGHT;
+    this.#followed = line;
     this.#height ||= this.#box.clientHeight;
+    const top = this.#rowOf(line) * LINE_HEIGHT;
     if (top < this.#top + LINE_HEIGHT || top + 2 * LINE_HEIGHT > this.#top + this.#height) {
       const most = Math.max(0, this.rowCount * LINE_HEIGHT - this.#height);
       this.#top = Math.max(0, Math.min(most, Math.round(top - (this.#height - LINE_HEIGHT) / 2)));
@@ -144,6 +154,10 @@ export class CodePane {
       this.#box.scrollLeft = 0;
     }
     this.redraw();
+  }
+
+  #leave(): void {
+    this.#followed = 0;
   }
 
   focus(): void {
