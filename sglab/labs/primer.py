@@ -74,10 +74,7 @@ def most_looked_at(weights: Weights, token: int) -> Question:
         hint=f"weights.matrix[{token}] is its row. Leave out its own column and those after it.",
         ideas=(
             (token, "That is the token itself."),
-            (
-                int(weights.matrix[:, token].argmax()),
-                "A row is who looks, a column who is looked at: you took its column.",
-            ),
+            (token - 1, "The neighbour, too, is one of many: look for the strongest colour in the row."),
         ),
     )
 

@@ -68,7 +68,7 @@ PICTURES = (
 )
 
 
-@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.stem[:2] not in ("00", "ga")], ids=named)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
 def test_has_what_every_notebook_of_the_course_has(path: Path) -> None:
     """Goal, requirements, minutes, a figure, an early picture from a real run, questions, hints in levels, an exercise,
     a summary, further reading."""
