@@ -119,12 +119,14 @@ def _is_name(node: ast.AST, context: type[ast.expr_context]) -> TypeGuard[ast.Na
 
 
 JUDGED = """
+from sglab.labs.question import Question
 def _judge(question):
-    if callable(getattr(question, "answer", None)):
-        assert question.check(question.answer()).right, question.answer()
-    for idea, feedback in getattr(question, "ideas", ()) or ():
+    if not isinstance(question, Question):
+        return  # exercises' ideas are judged in tests/labs
+    assert question.check(question.answer()).right, question.answer()
+    for idea, feedback in question.ideas:
         verdict = question.check(idea)
-        assert verdict.right is False and verdict.text.startswith(feedback), (idea, feedback, str(verdict))
+        assert verdict.right is False and verdict.text == feedback, (idea, feedback, str(verdict))
 _judge(ASKED)
 """
 
