@@ -222,10 +222,9 @@ def wrong_without() -> Question:
         because="{truth}, on this schedule and these lengths. All three are needed: a sanitizer reports each.",
         hint="for n in range(3): lesson = lab.Decode(without_barrier=n); lesson.run(); print(n, lesson.error())",
         ideas=(
-            (
-                {0, 1, 2},
-                "All are needed, and a sanitizer says so. But under this scheduler not each lack shows in the result.",
-            ),
+            ({0}, "That one, and not alone: run each of the three."),
+            ({1}, "That one, and not alone: run each of the three."),
+            ({2}, "That one, and not alone: run each of the three."),
             (set(), "Run them: one at least shows in the result."),
         ),
     )

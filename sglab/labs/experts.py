@@ -80,7 +80,10 @@ def copied_experts(run: RoutingRun, mixture: int, redundant: int) -> Question:
         because="{truth}: each copy goes to the expert with the highest load per copy at that moment.",
         hint="Give one copy to the heaviest expert and halve its load; then look again who is the heaviest.",
         ideas=(
-            (set(heaviest), "After its copy an expert's load is shared: it may still be the heaviest, or no more."),
+            (
+                set(heaviest),
+                "Not simply the heaviest: a copy halves an expert's load, and a half may still be the highest.",
+            ),
             (set(heaviest[:1]), "So goes the first copy. Where does the next one go?"),
         ),
     )

@@ -146,6 +146,11 @@ def threads_missing() -> Question:
             "arrivals, from any warp. The missing ones are softmax warps, for which the load warp should load."
         ),
         hint="Barriers lists named barrier 2 with how many threads have arrived, and how many it takes.",
+        ideas=(
+            (THREADS, "So many a phase takes. Some have arrived in this one."),
+            (128, "So many have arrived. How many are still to come?"),
+            (0, "Then the phase would be over, and nobody would wait."),
+        ),
     )
 
 
@@ -167,6 +172,10 @@ def first_arrival_too_many() -> Question:
             "that phase had its 160 threads too early, and ended without the load warp."
         ),
         hint="The list of findings has an arrival that was made twice; pressing its party goes there.",
+        ideas=(
+            (9, "Warp 9 is the load warp, which waits for what does not come."),
+            (0, "It arrives twice, too, but another was first: look at the first finding of this kind."),
+        ),
     )
 
 

@@ -74,10 +74,7 @@ def most_looked_at(weights: Weights, token: int) -> Question:
         hint=f"weights.matrix[{token}] is its row. Leave out its own column and those after it.",
         ideas=(
             (token, "That is the token itself."),
-            (
-                int(weights.matrix[:, token].argmax()),
-                "A row is who looks, a column who is looked at: you took its column.",
-            ),
+            (token - 1, "The neighbour, too, is one of many: look for the strongest colour in the row."),
         ),
     )
 
@@ -110,13 +107,12 @@ def llama_bytes_per_token() -> Question:
         ideas=(
             (
                 model["layers"] * model["kv_heads"] * model["head_dim"] * model["bytes"],
-                "Half of it: a token has a key and a value.",
+                "Half of it: keys without values, or numbers whose 2 bytes each were not counted.",
             ),
             (
                 2 * model["kv_heads"] * model["head_dim"] * model["bytes"],
                 "That is one layer. Each layer has keys and values of its own.",
             ),
-            (2 * model["layers"] * model["kv_heads"] * model["head_dim"], "So many numbers. Each takes 2 bytes."),
             (
                 4 * 2 * model["layers"] * model["kv_heads"] * model["head_dim"] * model["bytes"],
                 "That counts 32 heads. Keys and values exist once per KV head, and four query heads share each.",

@@ -239,6 +239,11 @@ def nearest_roof() -> Question:
         because="{truth}: 84 % of the published bandwidth, although it has the fewest FLOP/s but one. Height alone "
         "says little; what counts is the distance to the roof above.",
         hint="Not the highest point: for each, MACHINES['H100'].place(work).seconds over its measured seconds.",
+        ideas=tuple(
+            (point.label, "High is not near: compare its time with what its roof allows.")
+            for point in measured_points()
+            if point.label != truth()
+        ),
     )
 
 

@@ -237,7 +237,6 @@ def place_of_a_chunk(row: int, chunk: int) -> Question:
         ideas=(
             (chunk, "That is its place in plain rows."),
             (chunk ^ row, "The pattern repeats after eight rows: row mod 8."),
-            ((chunk + row) % 8, "It is an exclusive or, not a sum."),
         ),
     )
 

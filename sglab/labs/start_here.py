@@ -15,24 +15,22 @@ if TYPE_CHECKING:
     from sglab.workbench.batch import Batch
 
 
-def slots_left_over(batch: Batch) -> Question:
-    """Slots of the requests' pages that hold no token."""
-    pages = sum(len(batch.pages(i)) for i in range(batch.batch_size))
+def slots_left_over(batch: Batch, page_size: int) -> Question:
+    """Slots of the requests' pages that would hold no token if pages had another size."""
     lengths = batch.seq_lens.tolist()
-    last = len(batch.pages(batch.batch_size - 1)) * batch.page_size - lengths[-1]
+    pages = [-(-n // page_size) for n in lengths]
     return Question(
-        truth=lambda: pages * batch.page_size - sum(lengths),
-        because=f"{{truth}}: {pages} pages of {batch.page_size} slots for {sum(lengths)} tokens. Nobody else may "
-        "use them.",
-        hint="How many pages has each request (the widget shows them), and how many slots are that?",
+        truth=lambda: sum(pages) * page_size - sum(lengths),
+        because=f"{{truth}}: {sum(pages)} pages of {page_size} slots for {sum(lengths)} tokens. What small pages save "
+        "in slots they cost in the page table, which has an entry for each.",
+        hint="How many pages of that size has each request, and how many slots are that?",
         ideas=(
-            (last, "Those are the last request's. The others have pages that are not full, too."),
-            (pages, "So many pages. Asked for are slots in them that hold no token."),
-            (sum(lengths), "So many tokens. How many slots have their pages beyond these?"),
             (
-                len(batch.free_pages()) * batch.page_size,
-                "Those are in free pages, which any request may take. Asked for are the ones in pages that are taken.",
+                sum(len(batch.pages(i)) for i in range(batch.batch_size)) * batch.page_size - sum(lengths),
+                f"So many are unused now, with pages of {batch.page_size}. How many would it be with smaller ones?",
             ),
+            (pages[-1] * page_size - lengths[-1], "Those are the last request's. The others have a last page, too."),
+            (sum(pages), "So many pages. Asked for are slots in them that hold no token."),
         ),
     )
 

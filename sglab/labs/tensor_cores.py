@@ -94,7 +94,6 @@ def right_rows(stored_b: str = "128B") -> Question:
             "same wrong order?",
             ideas=(
                 (64, "Those are eight rows of A and eight of B that are not moved at all. More pairs agree."),
-                (8 * 64, "Eight rows of A are read right, but B's are not; and other pairs are wrong in the same way."),
                 (0, "Where both are read in the same wrong order, every factor still finds its partner."),
             ),
         )

@@ -53,14 +53,14 @@ def test_the_load_of_a_recorded_run(run: RoutingRun) -> None:
     load = run.load[1]
     halves = load.unflatten(0, (2, -1)).sum(1).double()
     assert lab.busiest_share(run, 1, 2).check(float(halves.max() / halves.mean())).right
-    question = lab.copied_experts(run, 2, 2)
-    each, copied = run.load[2].double(), set()
+    question = lab.copied_experts(run, 1, 4)
+    each, copied = run.load[1].double(), set()
     copies = torch.ones(8)
-    for _ in range(2):
+    for _ in range(4):
         busiest = int((each / copies).argmax())
         copies[busiest] += 1
         copied.add(busiest)
-    assert question.check(copied).right
+    assert question.check(copied).right and len(copied) < 4  # one of them has two: not simply the four heaviest
 
 
 def align(ids: list[list[int]], block: int, experts: int) -> tuple[list[int], list[int]]:

@@ -16,7 +16,7 @@ def batch() -> sglab.workbench.Batch:
 
 def questions(batch: sglab.workbench.Batch) -> list[tuple[Question, object]]:
     return [
-        (lab.slots_left_over(batch), 12 * 128 - 1377),
+        (lab.slots_left_over(batch, page_size=16), 4 + 8 + 3),
         (lab.output_width(batch), 512),
         (lab.chosen_backend("RTX 5090", use_mla=True), "triton"),
         (lab.is_refused(batch, int(batch.slots(2)[-1]) + 1), True),

@@ -20,7 +20,7 @@ EXACT = 1e-4
         (lab.right_rows(stored_b="plain"), 512, 64),
         (lab.wrong_field(lab.strange_tile()), ["N", 32], ["M", 64]),
         (lab.commit_first(), -1, 0),
-        (lab.columns_left(), 0, 128),
+        (lab.columns_left(), 128, 0),
         (lab.place_of_element(200, 100), [1, 72, 100], [0, 200, 100]),
         (lab.scaled_by(5, 1, 2), [37, 2], [5, 1]),
     ],

@@ -13,7 +13,7 @@ def start_map() -> Canvas:
         ("scheduler", "which requests\nrun now?", "06 · 17 · 18", BLUE),
         ("page table", "where do their\ntokens lie?", "02", GREEN),
         ("plan", "which SM reads\nwhich keys?", "04", ORANGE),
-        ("kernel", "keys through\nshared memory to\nthe tensor cores", "07–15 · 23", PURPLE),
+        ("kernel", "keys through\nshared memory\nto tensor cores", "07–15 · 23", PURPLE),
         ("merge", "parts of a request\nbecome one", "03", GREY),
     )
     for i, (title, what, numbers, colour) in enumerate(stations):

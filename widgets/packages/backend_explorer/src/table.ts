@@ -1,6 +1,6 @@
 // Every backend as a row: what it builds, plans, works in and reads; those that refuse say why.
 
-import { cssBackground, type Disposer, format, h } from "@sglab/core";
+import { cssBackground, type Disposer, format, h, revealWithin } from "@sglab/core";
 import { LOOKS } from "./looks";
 import type { Row } from "./protocol";
 import {
@@ -102,7 +102,8 @@ export function makeTable(actions: Actions, disposer: Disposer): Table {
       selected = name;
       mark();
       if (name === undefined) return;
-      body.querySelector<HTMLElement>(`[data-backend="${name}"]`)?.scrollIntoView?.({ block: "nearest" });
+      const root = element.closest(".sg-widget");
+      if (root) revealWithin(root, body.querySelector(`[data-backend="${name}"]`));
     },
   };
 }

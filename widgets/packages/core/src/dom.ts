@@ -60,3 +60,21 @@ export function framed(draw: () => void): { schedule: () => void; now: () => voi
     cancel,
   };
 }
+
+/** Scrolls what lies within `root` so that `element` can be seen there. The page stays where its reader has it. */
+export function revealWithin(root: Element, element: Element | null | undefined): void {
+  for (let box = element?.parentElement; element && box && root.contains(box); box = box.parentElement) {
+    const { overflowX, overflowY } = getComputedStyle(box);
+    const [outer, inner] = [box.getBoundingClientRect(), element.getBoundingClientRect()];
+    if (/auto|scroll/.test(overflowY))
+      box.scrollTop += nearest(inner.top - outer.top, inner.height, box.clientHeight);
+    if (/auto|scroll/.test(overflowX))
+      box.scrollLeft += nearest(inner.left - outer.left, inner.width, box.clientWidth);
+  }
+}
+
+/** How far to go on so that what begins at `from` and is `size` long lies within `room`. */
+function nearest(from: number, size: number, room: number): number {
+  if (from < 0) return from;
+  return Math.max(0, Math.min(from, from + size - room));
+}

@@ -1,6 +1,6 @@
 // The tree as bars: tokens from left to right, a branch per row, pages as cells, locks and last access above each bar.
 
-import { type Disposer, h, s, type Theme, type Tooltip, uniqueId } from "@sglab/core";
+import { type Disposer, h, revealWithin, s, type Theme, type Tooltip, uniqueId } from "@sglab/core";
 import type { Op } from "./protocol";
 import type { Layout, Place } from "./states";
 import { runs } from "./words";
@@ -87,8 +87,8 @@ export function makePicture(tooltip: Tooltip, disposer: Disposer, pick: (node: n
       svg.replaceChildren(hatch(pattern, theme), ...lines, ...bars);
     },
     reveal(node) {
-      const found = svg.querySelector(`[data-node="${node}"]`);
-      found?.scrollIntoView({ block: "nearest", inline: "nearest" });
+      const root = svg.closest(".sg-widget");
+      if (root) revealWithin(root, svg.querySelector(`[data-node="${node}"]`));
     },
   };
 }
