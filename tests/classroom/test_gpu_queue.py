@@ -35,6 +35,34 @@ def test_eight_clients_take_turns_in_order(tmp_path: Path) -> None:
     assert not list((tmp_path / "queue").glob("*.place")), "nothing is left"
 
 
+LAUNCHES = """
+import sys, torch
+from pathlib import Path
+from sglab import gpu
+from sglab.classroom import GpuQueue, device
+from tests.support.scale import PTX
+
+folder, wanted, mine = sys.argv[1], sys.argv[2], float(sys.argv[3])
+for turn in range(3):
+    out = torch.zeros(64, device="cuda" if wanted == "cuda" else "cpu")
+    with device(wanted, queue=GpuQueue(Path(folder)), say=print) as found:
+        gpu.load(PTX)["times"].launch(found, grid=(2, 1, 1), block=32, args=[out, mine])
+        if wanted == "cuda":
+            torch.cuda.synchronize()
+    assert out.tolist() == [mine * n for n in range(64)], out
+"""
+
+
+@pytest.mark.parametrize("wanted", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_eight_clients_launch_at_once_and_each_has_its_own_results(tmp_path: Path, wanted: str) -> None:
+    if wanted == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs an NVIDIA GPU")
+    command = [sys.executable, "-c", LAUNCHES, str(tmp_path / "queue"), wanted]
+    clients = [subprocess.Popen([*command, str(number + 0.5)], cwd=ROOT) for number in range(8)]
+    assert [one.wait(PATIENCE_S) for one in clients] == [0] * 8
+    assert GpuQueue(tmp_path / "queue").waiting() == 0
+
+
 def test_the_turn_of_a_killed_client_is_over(tmp_path: Path) -> None:
     holder = client(tmp_path, 1, "hold")
     assert holder.stdout is not None and holder.stdout.readline() == "in\n"

@@ -186,6 +186,7 @@ def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(place / "answers.py")
     (one,) = find_submissions(tmp_path / "s")
     assert one.sources == {} and len(one.problems) == 2
+    assert "retraction.py: is a link, and no file" in one.problems
 
 
 def test_handing_in_replaces_what_was_handed_in_before(tmp_path: Path) -> None:

@@ -36,6 +36,16 @@ def test_start_keeps_what_is_there(folder: Path, capsys: pytest.CaptureFixture[s
     assert "ada's" in capsys.readouterr().err
 
 
+def test_a_lab_that_was_not_started_is_not_checked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert labs("check", "03") == 2
+    assert "Begin with: sglab labs start 03" in capsys.readouterr().err
+
+
+def test_a_starter_is_told_what_is_still_to_be_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert labs("start", "03") == labs("check", "03") == 0
+    assert "RadixTree.__init__ is still to be written" in " ".join(capsys.readouterr().out.split())
+
+
 def test_check_hint_submit_and_grade(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert labs("check", "06") == 0
     assert "0 of 65 points" in capsys.readouterr().out

@@ -96,7 +96,12 @@ class GradeBook:
         raise LtiError(f"line items: expected at most {MOST_PAGES} pages; {lineitems} has more")
 
     async def _make(self, lineitems: str, lab: Lab) -> str:
-        body = {"label": f"Lab {lab.id}: {lab.title}", "scoreMaximum": lab.points, "tag": _tag(lab)}
+        body = {
+            "label": f"Lab {lab.id}: {lab.title}",
+            "scoreMaximum": lab.points,
+            "tag": _tag(lab),
+            "resourceId": _tag(lab),  # optional in AGS 2.0, but Open edX makes no column without it
+        }
         kind = f"{TYPE}v2.lineitem+json"
         headers = {"Content-Type": kind, "Accept": kind, "Authorization": await self._bearer(LINEITEM)}
         made = parsed("line item", await ask("line item", lineitems, json.dumps(body), headers), dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -136,7 +137,8 @@ def _read(student: str, one: Lab, place: _Place) -> Submission:
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
-            problems.append(f"{name}: {error}")
+            link = isinstance(error, OSError) and error.errno == errno.ELOOP
+            problems.append(f"{name}: {'is a link, and no file' if link else error}")
     return Submission(student, one, sources, _hints(place, one), tuple(problems))
 
 

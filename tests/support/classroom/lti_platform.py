@@ -198,7 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
         assert path == "/Course/1/items", path
         self._allowed("lineitem", "Content-Type", f"{TYPE}v2.lineitem+json")
         row = json.loads(body)
-        assert row["label"] and row["scoreMaximum"] > 0
+        assert row["label"] and row["scoreMaximum"] > 0 and row["resourceId"], "Open edX asks for all three"
         return 201, platform.add_column(row)
 
     def _allowed(self, scope: str, header: str, kind: str) -> None:
