@@ -37,7 +37,8 @@ def judged(exercise: Exercise, runs: Sequence[Run], reports: list[Report]) -> li
     }
     idea = ""
     if not all(earned.values()):
-        idea = "nothing" if unwritten(runs, reports) else _wrong(runs, reports) or symptom(reports)
+        silent = unwritten(runs, reports) and not _aborted(reports)
+        idea = "nothing" if silent else _wrong(runs, reports) or symptom(reports)
         idea = idea or ("no_wgmma" if all(right) and products != N // 16 else "" if _untouched(reports) else "layout")
     count = f"{products} wgmma of the warpgroup; {N // 16} are needed."
     return marks(exercise, earned, reports, idea, {"wgmma": count} if products != N // 16 else {})
@@ -54,6 +55,11 @@ _RESULTS: dict[str, Any] = {
     "first_step": lambda a, b: a[:, :16] @ b[:, :16].T,
     "same_step": lambda a, b: 4 * (a[:, :16] @ b[:, :16].T),
 }
+
+
+def _aborted(reports: Sequence[Report]) -> bool:
+    """Whether reading the accumulator too early is why nothing was written: the emulator ends such a launch."""
+    return symptom(reports) == "missing_wgmma_wait"
 
 
 def _wrong(runs: Sequence[Run], reports: Sequence[Report]) -> str:
