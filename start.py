@@ -321,8 +321,8 @@ def install_chromium() -> None:
 def test(options: list[str]) -> None:
     install_chromium()
     env = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"}
-    # in the order that tests/conftest.py gives: xdist's own goes by the number of tests, not by their time
-    spread = ["-n", str(min(os.cpu_count() or 1, 8)), "--dist", "loadgroup", "--no-loadscope-reorder"]
+    # spread as tests/conftest.py says, in its order: xdist's own goes by the number of tests, not by their time
+    spread = ["-n", str(min(os.cpu_count() or 1, 8)), "--dist", "loadscope", "--no-loadscope-reorder"]
     sys.exit(subprocess.call([str(PYTHON), "-m", "pytest", *([] if options else spread), *options], cwd=ROOT, env=env))
 
 

@@ -30,8 +30,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name == "browser":
             item.add_marker("browser")
-            if "open_lab" in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group("jupyterlab"))  # one server is enough
 
 
 @pytest.fixture(scope="session")

@@ -97,7 +97,8 @@ def test_eplb_evens_out_what_is_uneven_and_every_expert_is_somewhere() -> None:
     run = recorded("deepseek")
     before, after = run.place(2, 2)
     for even, placed, load in zip(before, after, run.load.numpy(), strict=True):
-        assert even.rank_load.sum() == placed.rank_load.sum() == load.sum()
+        assert even.rank_load.sum() == load.sum()
+        assert placed.rank_load.sum() == pytest.approx(load.sum())  # a copy of three has a third, which is rounded
         assert set(placed.physical) == set(range(8)) and len(placed.physical) == 10
         copies = np.bincount(placed.physical)
         shares = (load / copies)[placed.physical].reshape(2, 5).sum(1)
