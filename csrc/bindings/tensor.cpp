@@ -325,10 +325,10 @@ void register_tensor(nb::module_& module) {
         "flavour"_a = "tcgen05");
   m.def(
       "chunks_of_a_run",
-      [](std::uint64_t bits, std::uint32_t chunks, const std::string& flavour) {
-        return chunks_of_a_run(descriptor_of(bits, flavour), chunks);
+      [](std::uint64_t bits, bool mn_major, std::uint32_t chunks, const std::string& flavour) {
+        return chunks_of_a_run(descriptor_of(bits, flavour), mn_major ? Major::kMn : Major::kK, chunks);
       },
-      "bits"_a, "chunks"_a, "flavour"_a = "tcgen05");
+      "bits"_a, "mn_major"_a, "chunks"_a, "flavour"_a = "tcgen05");
   m.def("datapath", &datapath, "m"_a, "n"_a, "cta_group"_a = 1, "weight_stationary"_a = false,
         "sparse"_a = false);
   m.def(

@@ -2,13 +2,11 @@
 #include <bit>
 #include <cstring>
 #include <memory>
-#include <stdexcept>
 
 #include "isa/aperture.hpp"
 #include "machine/engine/cluster.hpp"
-#include "machine/engine/device_heap.hpp"
 #include "machine/engine/fault.hpp"
-#include "machine/ops/printf.hpp"
+#include "machine/ops/call_site.hpp"
 #include "machine/ops/register.hpp"
 #include "machine/program/builder.hpp"
 #include "machine/program/decoder.hpp"
@@ -19,15 +17,6 @@ namespace sglab::emu {
 namespace {
 
 constexpr std::size_t kDeepest = 4096;  // frames of a warp
-
-std::uint8_t* local_of(const Warp& w, int lane) {
-  return w.local + static_cast<std::uint64_t>(lane) * w.program->local_bytes;
-}
-
-template <class F>
-void for_lanes(std::uint32_t lanes, F f) {
-  for (std::uint32_t m = lanes; m != 0; m &= m - 1) f(std::countr_zero(m));
-}
 
 // What `lanes` of a function keep.
 void save(const Warp& w, const ProgramFunction& function, std::uint32_t lanes,
@@ -85,27 +74,6 @@ std::uint32_t new_frame(Warp& w, const Inst* i) {
   return id;
 }
 
-// The .param variable that an argument or a result is: in local memory, or one of the kernel's parameters.
-struct CallSlot {
-  std::uint32_t offset, bytes;
-  bool of_kernel;
-};
-struct CallSite {
-  std::vector<CallSlot> arguments, results;
-  bool passes_on = false;  // an argument is a parameter of the calling function
-};
-
-const std::uint8_t* argument_of(const Warp& w, int lane, const CallSlot& slot) {
-  return (slot.of_kernel ? w.parameters : local_of(w, lane)) + slot.offset;
-}
-
-template <class T>
-T argument(const Warp& w, int lane, const CallSlot& slot) {
-  T value;
-  std::memcpy(&value, argument_of(w, lane, slot), sizeof value);
-  return value;
-}
-
 // A function that calls itself may hand its parameters on in another order.
 void pass(Warp& w, int lane, const CallSite& site, const ProgramFunction& callee) {
   std::uint8_t* const local = local_of(w, lane);
@@ -161,20 +129,6 @@ const Inst* enter(Warp& w, const Inst* i, std::uint32_t callee_id) {
   for_lanes(w.mask, [&](int l) { pass(w, l, site, callee); });
   w.current().frame = id;
   return meet(w, callee.begin);
-}
-
-// Why a call does not fit a function; empty if it does.
-template <class Slots>
-std::string misfit(const char* what, const std::vector<CallSlot>& given, const Slots& wanted) {
-  if (given.size() != wanted.size()) {
-    return std::to_string(given.size()) + " " + what + "s, not " + std::to_string(wanted.size());
-  }
-  for (std::size_t k = 0; k < given.size(); ++k) {
-    if (given[k].bytes == wanted[k].bytes) continue;
-    return std::string(what) + " " + std::to_string(k + 1) + " has " + std::to_string(given[k].bytes) +
-           " bytes, not " + std::to_string(wanted[k].bytes);
-  }
-  return {};
 }
 
 std::string misfit(const CallSite& site, const ProgramFunction& function) {
@@ -257,60 +211,6 @@ const Inst* return_to_caller(Warp& w, const Inst* i) {
   return meet(w, return_pc);
 }
 
-const Inst* call_printf(Warp& w, const Inst* i) {
-  const CallSite& site = payload<CallSite>(i);
-  for_lanes(w.mask, [&](int l) {
-    print(w, i, l, argument<std::uint64_t>(w, l, site.arguments[0]),
-          argument<std::uint64_t>(w, l, site.arguments[1]));
-    for (const CallSlot& slot : site.results) std::memset(local_of(w, l) + slot.offset, 0, slot.bytes);
-  });
-  return i + 1;
-}
-
-const Inst* call_assertfail(Warp& w, const Inst* i) {
-  const int lane = std::countr_zero(w.mask);
-  const CallSite& site = payload<CallSite>(i);
-  const auto string = [&](std::size_t k) {
-    return read_string(w, i, lane, argument<std::uint64_t>(w, lane, site.arguments[k]));
-  };
-  raise_fault(w, i, lane, "trap",
-              "assertion failed: " + string(0) + " (" + string(1) + ":" +
-                  std::to_string(argument<std::uint32_t>(w, lane, site.arguments[2])) + ")");
-}
-
-// Lanes take their memory one after the other.
-const Inst* call_malloc(Warp& w, const Inst* i) {
-  const CallSite& site = payload<CallSite>(i);
-  for_lanes(w.mask, [&](int l) {
-    std::uint64_t address = 0;
-    try {
-      address = DeviceHeap::get().allocate(argument<std::uint64_t>(w, l, site.arguments[0]));
-    } catch (const std::runtime_error& damage) {
-      raise_fault(w, i, l, "device_heap", std::string("malloc: ") + damage.what());
-    }
-    std::memcpy(local_of(w, l) + site.results[0].offset, &address, sizeof(address));
-  });
-  return i + 1;
-}
-
-const Inst* call_free(Warp& w, const Inst* i) {
-  const CallSite& site = payload<CallSite>(i);
-  for_lanes(w.mask, [&](int l) {
-    const auto address = argument<std::uint64_t>(w, l, site.arguments[0]);
-    if (address == 0) return;
-    switch (DeviceHeap::get().release(address)) {
-      case DeviceHeap::Release::kDone:
-        return;
-      case DeviceHeap::Release::kFreeAlready:
-        raise_fault(w, i, l, "double_free", "free: the block at " + hex(address) + " was freed before");
-      case DeviceHeap::Release::kNoBlock:
-        raise_fault(w, i, l, "invalid_free",
-                    "free: " + hex(address) + " is no block that malloc gave in a kernel");
-    }
-  });
-  return i + 1;
-}
-
 CallSlot slot_of(Builder& b, const Operand& operand, bool result) {
   if (operand.kind != OperandKind::kSymbol || b.module().symbols[operand.index].space != Space::kParam) {
     b.refuse("call arguments must be .param variables");
@@ -323,39 +223,10 @@ CallSlot slot_of(Builder& b, const Operand& operand, bool result) {
           static_cast<std::uint32_t>(b.module().symbols[operand.index].bytes), of_kernel};
 }
 
-// Functions that the driver would supply, and the sizes of what they take.
-struct Supplied {
-  std::string_view name;
-  std::vector<ParameterSlot> arguments, results;
-  Handler handler;
-  bool uses_heap = false;
-};
-
-Handler supplied(Builder& b, std::string_view name, const CallSite& site) {
-  static const Supplied kFunctions[] = {
-      {"vprintf", {{0, 8}, {0, 8}}, {{0, 4}}, call_printf},
-      {"__assertfail", {{0, 8}, {0, 8}, {0, 4}, {0, 8}, {0, 8}}, {}, call_assertfail},
-      {"malloc", {{0, 8}}, {{0, 8}}, call_malloc, true},
-      {"free", {{0, 8}}, {}, call_free, true},
-  };
-  for (const Supplied& function : kFunctions) {
-    if (function.name != name) continue;
-    std::string problem = misfit("argument", site.arguments, function.arguments);
-    if (problem.empty()) problem = misfit("result", site.results, function.results);
-    if (!problem.empty()) b.refuse("the call does not fit " + std::string(name) + ": " + problem);
-    if (function.uses_heap) {
-      DeviceHeap::get().require();
-      b.decoder().program().uses_device_heap = true;
-    }
-    return function.handler;
-  }
-  b.refuse("function " + std::string(name) + " has no body");
-}
-
 void build_direct(Builder& b, std::uint32_t target, const CallSite& site) {
   const Function& callee = b.module().functions[target];
   if (!callee.defined) {
-    b.inst.body = supplied(b, callee.name, site);
+    b.inst.body = supplied_function(b, callee.name, site);
     return;
   }
   if (callee.entry || callee.register_parameters)

@@ -145,25 +145,33 @@ void gather_operand(SmemView smem, const SmemDescriptor& descriptor, const Opera
   const int length = k_major ? shape.k : shape.rows;
   const std::int64_t line_stride = k_major ? out.row_stride : out.k_stride;
   const std::int64_t step = k_major ? out.k_stride : out.row_stride;
+  const auto chunks = static_cast<std::uint32_t>((length + per_chunk - 1) / per_chunk);
+  const std::uint32_t run = chunks_of_a_run(descriptor, shape.major, chunks);
+  const bool whole = step == 1 && length % per_chunk == 0;
   for (int line = 0; line < lines; ++line) {
-    for (int chunk = 0; chunk * per_chunk < length; ++chunk) {
-      const std::uint8_t* bytes = chunk_at(smem, address(line, chunk));
-      float* target = out.data + line * line_stride + chunk * per_chunk * step;
-      if (step == 1 && length - chunk * per_chunk >= per_chunk) {
-        decode(bytes, target);
-        continue;
+    float* target = out.data + line * line_stride;
+    for (std::uint32_t chunk = 0; chunk < chunks; chunk += run) {
+      const std::uint32_t first = address(static_cast<std::uint32_t>(line), chunk);
+      for (std::uint32_t i = 0; i < run; ++i, target += per_chunk * step) {
+        const std::uint8_t* bytes = chunk_at(smem, first ^ 16 * i);
+        if (whole) {
+          decode(bytes, target);
+          continue;
+        }
+        float values[128];
+        decode(bytes, values);
+        const int left = length - static_cast<int>(chunk + i) * per_chunk;
+        for (int k = 0; k < per_chunk && k < left; ++k) target[k * step] = values[k];
       }
-      float values[128];
-      decode(bytes, values);
-      for (int i = 0; i < per_chunk && chunk * per_chunk + i < length; ++i) target[i * step] = values[i];
     }
   }
 }
 
-std::uint32_t chunks_of_a_run(const SmemDescriptor& descriptor, std::uint32_t chunks) {
-  // Whatever a line starts with must be a multiple of the block, too.
-  const std::uint32_t starts = descriptor.start | descriptor.leading_offset | descriptor.stride_offset |
-                               (descriptor.base_offset & 7u) << 7;
+std::uint32_t chunks_of_a_run(const SmemDescriptor& descriptor, Major major, std::uint32_t chunks) {
+  // Whatever a line starts with must be a multiple of the block, too. K-major rows of an atom have no leading
+  // offset.
+  std::uint32_t starts = descriptor.start | descriptor.stride_offset | (descriptor.base_offset & 7u) << 7;
+  if (major == Major::kMn) starts |= descriptor.leading_offset;
   std::uint32_t step = swizzle_span(descriptor.swizzle) / 16;
   while (chunks % step != 0 || starts % (16 * step) != 0) step /= 2;
   return step;

@@ -54,7 +54,7 @@ void gather_operand(SmemView smem, const SmemDescriptor& descriptor, const Opera
 
 // How many chunks of a line of `chunks`, from each multiple of that many on, fill an aligned block of memory:
 // a swizzle only permutes the chunks within a row of its atom.
-std::uint32_t chunks_of_a_run(const SmemDescriptor& descriptor, std::uint32_t chunks);
+std::uint32_t chunks_of_a_run(const SmemDescriptor& descriptor, Major major, std::uint32_t chunks);
 
 // Calls visit(address, bytes) for the blocks of shared memory that the operand reads, in no particular order.
 template <typename Visit>
@@ -64,7 +64,7 @@ void for_each_operand_run(const SmemDescriptor& descriptor, const OperandShape& 
   const int lines = shape.major == Major::kK ? shape.rows : shape.k;
   const int length = shape.major == Major::kK ? shape.k : shape.rows;
   const auto chunks = static_cast<std::uint32_t>((length + per_chunk - 1) / per_chunk);
-  const std::uint32_t step = chunks_of_a_run(descriptor, chunks);
+  const std::uint32_t step = chunks_of_a_run(descriptor, shape.major, chunks);
   for (int line = 0; line < lines; ++line) {
     for (std::uint32_t chunk = 0; chunk < chunks; chunk += step)
       visit(address(static_cast<std::uint32_t>(line), chunk) & ~(16 * step - 1), 16 * step);
