@@ -77,12 +77,8 @@ class _Later:
         name = type(self._function).__name__
         form = repr([_form(one) for one in args])
         if form not in self._compiled:
-            described = [
-                example if _is_description(example) else argument
-                for example, argument in zip(self._examples, arguments, strict=True)
-            ]
             with patch.object(cute, "compile", self._compiler):
-                self._compiled[form] = compiled_cute(self._function, described, str(self.device.arch))
+                self._compiled[form] = compiled_cute(self._function, arguments, str(self.device.arch))
         compiled = self._compiled[form]
         for launch in host_launches(compiled, arguments, name, self.device.encode):
             kernel = launch.kernel
@@ -99,11 +95,6 @@ def _form(given: Any) -> Any:
 def _is_stream(example: Any) -> bool:
     """Streams are passed by the environment, not by the caller."""
     return "Stream" in type(example).__name__
-
-
-def _is_description(example: Any) -> bool:
-    """A tensor without memory says more than one that lies there: by what its strides can be divided."""
-    return "Fake" in type(example).__name__ and not _is_stream(example)
 
 
 def _stream() -> Any:
