@@ -1,11 +1,14 @@
 """The compatibility table: made of the rows that are kept, which say right only of what is."""
 
+from contextlib import nullcontext
+
 import pytest
 
 torch = pytest.importorskip("torch")
 from sglab import gpu
 from tools.compatibility.case import Case, Check, RefusedError, Row
 from tools.compatibility.measure import measured
+from tools.compatibility.meter import Meter
 from tools.compatibility.table import PAGE, kept, line, page
 
 FILL = """.version 8.8
@@ -117,3 +120,22 @@ def test_a_script_for_a_gpu_keeps_what_it_compares() -> None:
     assert [float((check.expected - check.got).max()) for check in checks] == [1, 0, 2]
     row = row_of(lambda meter: [Check(filled(meter), torch.arange(32).double(), 1e-6), checks[0]])
     assert row.result == "wrong"
+
+
+def test_an_output_is_no_finer_than_what_its_operator_rounds_to() -> None:
+    pytest.importorskip("triton")
+    from tools.compatibility.operators import RTOL, operator
+
+    def summed(meter, rounds_to: torch.dtype) -> float:
+        def call(x: torch.Tensor) -> torch.Tensor:
+            return filled(meter) + x.bfloat16().float().sum()
+
+        def reference(x: torch.Tensor) -> torch.Tensor:
+            return torch.arange(32).double() + x.sum()
+
+        case = operator("sum", lambda: [torch.tensor([1.5])], call, reference, rounds_to=rounds_to, host=nullcontext)
+        return max(check.rtol for check in case.run(meter))
+
+    meter = Meter("sm_100a", sanitize=False)
+    assert summed(meter, torch.bfloat16) == RTOL[torch.bfloat16]
+    assert summed(meter, torch.float32) == RTOL[torch.float32]

@@ -59,12 +59,14 @@ class _Hardware:
 
 
 class _Later:
-    """What host code takes for a compiled function."""
+    """What host code takes for a compiled function. Compiling takes longer than most of these kernels: it is done once
+    for arguments of the same form."""
 
     device: EmulatedDevice
 
     def __init__(self, compiler: Any, function: Any, examples: Sequence[Any]) -> None:
         self._compiler, self._function, self._examples = compiler, function, examples
+        self._compiled: dict[str, Any] = {}
 
     def __call__(self, *args: Any) -> None:
         import cutlass.cute as cute
@@ -73,11 +75,21 @@ class _Later:
         arguments = [_stream() if _is_stream(one) else _argument(one, next(given)) for one in self._examples]
         memory = [one for one in args if isinstance(one, torch.Tensor)]
         name = type(self._function).__name__
-        with patch.object(cute, "compile", self._compiler):
-            compiled = compiled_cute(self._function, arguments, str(self.device.arch))
+        form = repr([_form(one) for one in args])
+        if form not in self._compiled:
+            with patch.object(cute, "compile", self._compiler):
+                self._compiled[form] = compiled_cute(self._function, arguments, str(self.device.arch))
+        compiled = self._compiled[form]
         for launch in host_launches(compiled, arguments, name, self.device.encode):
             kernel = launch.kernel
             self.device.run(kernel.prepare(self.device, launch.config, args=launch.arguments, extra=memory))
+
+
+def _form(given: Any) -> Any:
+    """What code may depend on of an argument."""
+    if isinstance(given, torch.Tensor):
+        return tuple(given.shape), given.stride(), str(given.dtype)
+    return [_form(one) for one in given] if isinstance(given, (tuple, list)) else given
 
 
 def _is_stream(example: Any) -> bool:

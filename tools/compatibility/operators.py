@@ -30,6 +30,7 @@ def operator(
     tolerance: float = 1.0,
     gradients: bool = False,
     host: Callable[[Meter], AbstractContextManager[None]] = launches_on,
+    rounds_to: torch.dtype = torch.float32,
 ) -> Case:
     """A case of an operator.
 
@@ -40,6 +41,7 @@ def operator(
         tolerance: on top of what the dtype of an output gives.
         gradients: also backward, with a random gradient: the gradients of all arguments that are floats are checked.
         host: makes what the operator launches run on a device.
+        rounds_to: what the operator itself rounds to on the way: outputs of a finer dtype are no finer than it.
     """
 
     def run(meter: Meter) -> list[Check]:
@@ -52,11 +54,11 @@ def operator(
             if gradients:
                 torch.autograd.backward(got, upstream)
         expected = _several(reference(*wide))
-        checks = [_check(one, other, tolerance) for one, other in zip(got, expected, strict=True)]
+        checks = [_check(one, other, tolerance, rounds_to) for one, other in zip(got, expected, strict=True)]
         if gradients:
             torch.autograd.backward(expected, [one.to(torch.float64) for one in upstream])
             pairs = [(a.grad, b.grad) for a, b in zip(taken, wide, strict=True) if _differentiable(a)]
-            checks += [_check(one, other, 4 * tolerance) for one, other in pairs]
+            checks += [_check(one, other, 4 * tolerance, rounds_to) for one, other in pairs]
         return checks
 
     return Case(kernel, run)
@@ -86,11 +88,11 @@ def _several(value: Any) -> list[torch.Tensor]:
     return [value] if isinstance(value, torch.Tensor) else [one for one in value if one is not None]
 
 
-def _check(got: torch.Tensor, expected: torch.Tensor, tolerance: float) -> Check:
+def _check(got: torch.Tensor, expected: torch.Tensor, tolerance: float, rounds_to: torch.dtype) -> Check:
     """Errors count beside the largest value of an output, too: sums of large values leave small ones."""
-    dtype = got.dtype
-    if dtype not in RTOL:
+    if got.dtype not in RTOL:
         return Check(got, expected)
+    dtype = max(got.dtype, rounds_to, key=RTOL.__getitem__)
     wide = expected.detach().to(torch.float64)
     finite = wide[wide.isfinite()].abs()
     scale = float(finite.max()) if finite.numel() else 1.0

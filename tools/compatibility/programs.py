@@ -22,7 +22,7 @@ from tools.compatibility.meter import Meter
 
 _NO_SYMBOL = 127  # the dynamic linker's
 OWN = "the program's own reference"
-_LAUNCH = re.compile(r"(\d+) warp-instructions, ([\d.]+) ms")
+_LAUNCH = re.compile(r"(\d+) warp-instructions, [\d.]+ ms, ([\d.]+) ms of CPU time")
 _FINDING = re.compile(r"^sglab: .*?: (?:error|warning): (\w+):", re.MULTILINE)
 _PROBLEM = re.compile(r"^sglab: (?!.*warp-instructions)(?!.*(?:error|warning): )(?!.* cluster \()(.+)$", re.MULTILINE)
 RELAXED = (

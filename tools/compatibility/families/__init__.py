@@ -56,6 +56,8 @@ FAMILIES: dict[str, Callable[[], Family]] = {
         "cutlass",
         "cute_examples",
         "quack",
+        "flash_attention",
+        "linear_attention",
         "cuda_samples",
         "triton_tutorials",
     )
