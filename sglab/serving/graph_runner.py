@@ -239,7 +239,7 @@ def expert_launches(graph: Launches, model: CausalLM) -> Iterator[None]:
 
     try:
         for name, module in experts:
-            module.forward = launching(name, module)  # type: ignore[assignment]
+            module.forward = launching(name, module)
         yield
     finally:
         for _, module in experts:

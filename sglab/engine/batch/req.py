@@ -31,8 +31,6 @@ class Req:
     """Its name, in messages, recordings and pictures: of no other request of its scheduler."""
     origin_input_ids: list[int]
     """The prompt."""
-    encoder_len: int = 0
-    """Tokens of the prompt that a model's encoder reads; those after them begin what the decoder says."""
     output_ids: list[int] = field(default_factory=list)
     """Tokens generated so far; the scheduler appends one per decode step."""
     extra_key: str | None = None
@@ -47,6 +45,8 @@ class Req:
     """With return_logprob: the prompt's tokens after this position get a log probability, too; -1: none."""
     token_ids_logprob: tuple[int, ...] = ()
     """With return_logprob: tokens whose log probabilities are wanted at every place."""
+    encoder_len: int = 0
+    """Tokens of the prompt that a model's encoder reads; those after them begin what the decoder says."""
 
     fill_ids: list[int] = field(default_factory=list)
     """Tokens whose KV this round leaves in the pool: all of them, unless a chunked prefill cuts it short."""
