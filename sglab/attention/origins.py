@@ -53,8 +53,8 @@ ORIGINS: dict[str, Origin] = {
         "NVIDIA from SM80",
         "flashinfer_backend.py, flashinfer_mla_backend.py",
         "index arrays, plans (`Wrapper.plan()`), routes and merges, multi-item scoring, graphs; arithmetic as above",
-        "layers with a window take the paged route; MLA follows a tree's mask; no translation into a window's own pool; "
-        "encoders' keys are stored where asked for (SGLang drops them); no FP4 cache",
+        "layers with a window take the paged route; MLA follows a tree's mask; no translation into a window's own "
+        "pool; encoders' keys are stored where asked for (SGLang drops them); no FP4 cache",
     ),
     "llada2_cfg_flashinfer": Origin(
         "FlashInfer's ragged prefill under a mask; else as flashinfer",
@@ -144,8 +144,8 @@ ORIGINS: dict[str, Origin] = {
         "AMD's aiter",
         "MI300 and later",
         "aiter_backend.py",
-        differs="no persistent-scheduling buffers of its MLA kernel; a window of w is w + 1 keys, as elsewhere (SGLang's "
-        "is w in aiter's unified kernel, which alone has windows)",
+        differs="no persistent-scheduling buffers of its MLA kernel; a window of w is w + 1 keys, as elsewhere "
+        "(SGLang's is w in aiter's unified kernel, which alone has windows)",
         vendor="an AMD GPU",
     ),
     "wave": Origin("IREE's Wave", "MI300 and later", "wave_backend.py", vendor="an AMD GPU"),

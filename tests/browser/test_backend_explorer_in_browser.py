@@ -42,6 +42,17 @@ def test_every_backend_has_a_row_and_the_choice_comes_first(shown: Locator, expl
     expect(rows.first).to_contain_text(f"{len(fa3['arrays'])} · ")
 
 
+def test_at_1000_px_every_column_is_seen(host: Host) -> None:
+    """With a sinks model, whose rows are the widest, and what opens beside the figures."""
+    host.page.set_viewport_size({"width": 1000, "height": 900})
+    host.show(BackendExplorer([300, 1000, 77], model="GPT-OSS", machine="MI300X"))
+    widget = host.page.locator("#widget .sg-widget")
+    expect(widget.locator(".sg-placeholder")).to_be_empty()
+    settled(host.page)
+    scroll = widget.locator(".sbe-scroll")
+    assert scroll.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
+
+
 def test_keys_walk_sort_and_fold(shown: Locator, explorer: BackendExplorer) -> None:
     selected = shown.locator("tr[data-selected='true']")
     shown.press("ArrowDown")

@@ -144,6 +144,9 @@ class TestCascade:
         assert_close(wrapper.run(q, cache), wanted, ROUNDING[torch.float16])
         with pytest.raises(ContractError, match="of 6 heads of 32, as planned"):
             wrapper.run(q[:, :4], cache)
+        halves = cache.flatten(0, 0).unflatten(2, (2, 2)).permute(0, 2, 1, 3, 4, 5).flatten(0, 1)
+        with pytest.raises(ContractError, match="of pages of 4 tokens and 2 KV heads of 32, as planned; got"):
+            wrapper.run(q, halves)  # last pages' lengths would count tokens of other pages
 
     def test_every_level_has_every_query(self, generator) -> None:
         q, cache, levels, _, _ = self.problem(torch.device("cpu"), generator)

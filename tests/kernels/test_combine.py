@@ -53,6 +53,18 @@ def test_matches_float64(splits, dtype, implementation, device, generator) -> No
         assert_close(lse[request], wanted_lse, 1e-5)
 
 
+def test_nan_in_every_split_of_a_row_shows(implementation, device, generator) -> None:
+    """A largest LSE that leaves NaN out would call the row empty, and its output 0."""
+    given = partials([4, 3], 5, device, generator)
+    for name in ("partial_out", "partial_lse"):
+        given[name][:4, 2] = math.nan
+    out, lse = torch.zeros(2, 5, 512, device=device), torch.zeros(2, 5, device=device)
+    split_kv_combine(**given, out=out, lse=lse, implementation=implementation)
+    row = int(given["requests"][0])
+    assert out[row, 2].isnan().all() and lse[row, 2].isnan()
+    assert not out[row, :2].isnan().any() and not out[1 - row].isnan().any()
+
+
 def test_requests_that_filled_no_slot_keep_their_result(implementation, device, generator) -> None:
     given = partials([4, 4, 4], 5, device, generator)
     count = torch.tensor([3, 0, 2], dtype=torch.int32, device=device)
@@ -111,9 +123,19 @@ STORAGE = torch.zeros(300, 4, 512)
     [
         (
             {"slot_indptr": torch.tensor([0, 257], dtype=torch.int32)},
-            "must be of at most 256 slots; got 257",
+            "must be of at most 256 slots an entry; got slot_indptr[0] = 257",
         ),
-        ({"max_splits": 300}, "must be of at most 256 slots; got 300"),
+        ({"max_splits": 300}, "max_splits must be at most 256; got 300"),
+        ({"max_splits": 2}, "must be of at most 2 slots an entry; got slot_indptr[0] = 3"),
+        (
+            {"max_splits": 3, "slot_indptr": torch.tensor([0, 400], dtype=torch.int32)},
+            "at most 300, the slots there are",
+        ),
+        (
+            {"requests": torch.tensor([1], dtype=torch.int32)},
+            "requests must be from 0 to 0, the rows of out; got requests",
+        ),
+        ({"partial_count": torch.tensor([4], dtype=torch.int32)}, "partial_count must be at most the request's slots"),
         ({"slot_indptr": torch.tensor([0, 400], dtype=torch.int32)}, "at most 300, the slots there are"),
         ({"slot_indptr": torch.tensor([3, 3], dtype=torch.int32)}, "slot_indptr must be increasing"),
         ({"slot_indptr": torch.tensor([-1, 3], dtype=torch.int32)}, "slot_indptr must be 0 or more"),

@@ -153,7 +153,12 @@ def test_a_public_call_like_one_before_is_not_checked_again_and_any_other_is(
     first = paged()
     looked: list[str] = []
     shape = Contract._shape
-    monkeypatch.setattr(Contract, "_shape", lambda self, name, *rest: (looked.append(name), shape(self, name, *rest)))
+
+    def counting(contract: Contract, argument: str, *rest: Any) -> None:
+        looked.append(argument)
+        shape(contract, argument, *rest)
+
+    monkeypatch.setattr(Contract, "_shape", counting)
     assert torch.equal(paged(), first) and not looked
     for _ in range(2):
         with pytest.raises(ContractError, match=message):

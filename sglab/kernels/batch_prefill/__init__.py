@@ -194,6 +194,7 @@ def _attend(
 ) -> Result:
     Contract(name).tensor("q", q, "tokens heads qk_dim")
     sm_scale = q.shape[-1] ** -0.5 if options.sm_scale is None else options.sm_scale
+    made_out = out is None
     out, lse = outputs(name, q, v, out, padded=False)
     arguments = FlashAttnArguments(
         operator=name,
@@ -215,6 +216,7 @@ def _attend(
         out=out,
         lse=lse,
         num_splits=options.num_splits,
+        made_out=made_out,
     )
     run(arguments, implementation, check_values)
     return (out, (lse.T / math.log(2)).contiguous()) if return_lse else out

@@ -13,6 +13,7 @@ import torch
 
 from sglab.kernels.batch_prefill import batch_prefill_with_paged_kv_cache
 from sglab.kernels.contract import Contract
+from sglab.kernels.kv_append import split_cache
 from sglab.kernels.merge import merge_state_in_place
 
 __all__ = ["CascadeLevel", "MultiLevelCascadeAttentionWrapper", "cascade_attention"]
@@ -154,13 +155,17 @@ class MultiLevelCascadeAttentionWrapper:
         """Attention of one layer: (tokens, heads, head_dim).
 
         Raises:
-            ContractError: there is no plan, or it was made for other sizes.
+            ContractError: there is no plan, or it was made for other sizes: lengths of last pages are in its page size.
         """
         contract = Contract("MultiLevelCascadeAttentionWrapper.run")
         contract.require(bool(self._levels), "the wrapper", "planned", "no plan", "Call plan first.")
-        heads, _, dim, _ = self._sizes
+        heads, kv_heads, dim, page_size = self._sizes
         expected = f"of {heads} heads of {dim}, as planned"
         contract.require(tuple(q.shape[1:]) == (heads, dim), "q", expected, tuple(q.shape), "Plan for these sizes.")
+        k = split_cache(paged_kv_cache, self.kv_layout)[0]
+        expected = f"of pages of {page_size} tokens and {kv_heads} KV heads of {dim}, as planned"
+        planned = tuple(k.shape[1:]) == (page_size, kv_heads, dim)
+        contract.require(planned, "paged_kv_cache", expected, tuple(k.shape), "Plan for these sizes.")
         out = cascade_attention(
             *(q, paged_kv_cache, self._levels),
             kv_layout=self.kv_layout,

@@ -17,6 +17,8 @@ MANY_SPLITS = 8
 LSE_UNITS = {"2": 1.0, "e": math.log(2.0)}
 """One unit of log2, in the base's own units."""
 
+TOO_MANY = "Attend with fewer splits: a row's weights must fit the kernel's shared memory."
+
 LseBase = Literal["2", "e"]
 
 
@@ -77,19 +79,33 @@ def check(
     contract.apart("out", out, **inputs, partial_count=partial_count, lse=lse)
     if lse is not None:
         contract.apart("lse", lse, **inputs, partial_count=partial_count)
-    if max_splits is None:
-        max_splits = _most(contract, slot_indptr, len(partial_out))
-    remedy = "Attend with fewer splits: a row's weights must fit the kernel's shared memory."
-    contract.require(max_splits <= MAX_SPLITS, "slot_indptr", f"of at most {MAX_SPLITS} slots", max_splits, remedy)
+    if max_splits is None or out.device.type == "cpu":
+        most = _most(contract, slot_indptr, len(partial_out), MAX_SPLITS if max_splits is None else max_splits)
+        _check_rows(contract, slot_indptr, requests, partial_count, len(out))
+        max_splits = most if max_splits is None else max_splits
+    contract.require(max_splits <= MAX_SPLITS, "max_splits", f"at most {MAX_SPLITS}", max_splits, TOO_MANY)
     many = len(requests) > 0 and max_splits > MANY_SPLITS
     return CombineArguments(partial_out, partial_lse, slot_indptr, requests, out, lse, partial_count, lse_base, many)
 
 
-def _most(contract: Contract, slot_indptr: torch.Tensor, slots: int) -> int:
+def _check_rows(
+    contract: Contract, slot_indptr: torch.Tensor, requests: torch.Tensor, counts: torch.Tensor | None, batch: int
+) -> None:
+    """Whose rows are written, and of how many slots."""
+    inside = (requests >= 0) & (requests < batch)
+    contract.elements("requests", inside, f"from 0 to {batch - 1}, the rows of out", requests, "Number the requests.")
+    if counts is not None:
+        filled = counts[requests.long()]
+        fits = (filled >= 0) & (filled <= slot_indptr.diff())
+        contract.elements("partial_count", fits, "at most the request's slots", filled, "Count its filled slots.")
+
+
+def _most(contract: Contract, slot_indptr: torch.Tensor, slots: int, limit: int) -> int:
     """The most slots of an entry, from the contents of slot_indptr."""
     counts = slot_indptr.diff()
     remedy = "An entry is a request that was split; leave the others out."
     contract.elements("slot_indptr", slot_indptr >= 0, "0 or more", slot_indptr, "Start at the first slot.")
     contract.elements("slot_indptr", slot_indptr <= slots, f"at most {slots}, the slots there are", slot_indptr, remedy)
     contract.elements("slot_indptr", counts > 0, "increasing", slot_indptr[1:], remedy)
+    contract.elements("slot_indptr", counts <= limit, f"of at most {limit} slots an entry", slot_indptr[1:], TOO_MANY)
     return int(counts.max()) if len(counts) else 0

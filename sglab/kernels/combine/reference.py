@@ -17,7 +17,7 @@ def run(a: CombineArguments) -> tuple[()]:
         if end == first:
             continue
         lse_of = a.partial_lse[first:end].double() * math.log(2)
-        seen = lse_of > -math.inf
+        seen = lse_of != -math.inf  # a NaN is seen
         lse = torch.logsumexp(lse_of, 0)
         weight = torch.where(seen, (lse_of - lse).exp(), 0.0)
         rows = torch.where(seen.unsqueeze(-1), a.partial_out[first:end].double(), 0.0)

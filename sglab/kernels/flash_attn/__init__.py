@@ -82,6 +82,7 @@ def flash_attn_varlen_func(
     masking = masking or masking_of(name, causal, window_size, attention_chunk)
     scoring = scoring_of(name, q, qv, softmax_scale, softcap, sinks)
     cache = cache_layout(name, k, v, cu_seqlens_k, seqused_k, page_table)
+    made_out = out is None
     out, lse = outputs(name, q, v, out, padded=seqused_q is not None)
     arguments = FlashAttnArguments(
         operator=name,
@@ -103,6 +104,7 @@ def flash_attn_varlen_func(
         out=out,
         lse=lse,
         num_splits=num_splits,
+        made_out=made_out,
     )
     run(arguments, implementation, check_values)
     return (out, lse) if return_softmax_lse else out
@@ -178,6 +180,7 @@ def flash_attn_with_kvcache(
         *(name, k_cache, v_cache, None, cache_seqlens, page_table, queries.batch, cache_batch_idx, cache_leftpad)
     )
     scoring = scoring_of(name, queries.q, queries.qv, softmax_scale, softcap, sinks)
+    made_out = out is None
     out, lse = outputs(name, queries.q, v_cache, queries.out, padded=False)
     new = new_tokens(
         *(name, queries, cache, k, v, cu_seqlens_k_new, rotary_cos, rotary_sin, rotary_seqlens, rotary_interleaved),
@@ -203,6 +206,7 @@ def flash_attn_with_kvcache(
         out=out,
         lse=lse,
         num_splits=num_splits,
+        made_out=made_out,
     )
     run(arguments, implementation, check_values, new.append, cache.lengths)
     if cu_seqlens_q is None:

@@ -73,6 +73,7 @@ class FlashAttnArguments:
         out: output (tokens, heads, v_dim).
         lse: output (heads, tokens) float32, natural, the sink included.
         num_splits: how many parts a request's keys are cut into; 0: a heuristic says.
+        made_out: whether out was made for this call, and so overlaps nothing.
     """
 
     operator: str
@@ -94,6 +95,7 @@ class FlashAttnArguments:
     out: torch.Tensor
     lse: torch.Tensor
     num_splits: int
+    made_out: bool = False
 
     @property
     def device(self) -> torch.device:
@@ -132,7 +134,8 @@ def check(a: FlashAttnArguments, check_values: bool | None, cached: torch.Tensor
     """cached (batch,): of how many of a request's keys the contents are checked; None for all."""
     contract = Contract(a.operator)
     if contract.known:
-        contract.apart("out", a.out, q=a.q, qv=a.qv, k=a.k, v=a.v)
+        if not a.made_out:
+            contract.apart("out", a.out, q=a.q, qv=a.qv, k=a.k, v=a.v)
         return
     contract.tensor("q", a.q, "tokens heads qk_dim", CACHES)
     contract.tensor("k", a.k, "pages page_size kv_heads qk_dim", CACHES)
