@@ -275,13 +275,14 @@ RULES: tuple[Rule, ...] = (
         lambda d: str(_head_dims(d.layer)) if d.layer is not None else "",
     ),
     _layer_rule("logit_cap", "0", lambda layer: bool(layer.logit_cap), "logit_cap"),
-    _layer_rule(
-        "sliding_window_size", "-1 (full attention)", lambda layer: layer.sliding_window_size >= 0, "sliding_window"
-    ),
     Rule(
         "layer.sliding_window_size",
-        lambda c, d: c.windows_in_trees or d.layer is None or d.layer.sliding_window_size < 0 or not _is_tree(d),
-        lambda c: "-1 (full attention) where the drafts are a tree",
+        lambda c, d: (
+            d.layer is None
+            or d.layer.sliding_window_size < 0
+            or (c.sliding_window and (c.windows_in_trees or not _is_tree(d)))
+        ),
+        lambda c: "-1 (full attention)" + (" where the drafts are a tree" if c.sliding_window else ""),
         lambda d: str(d.layer.sliding_window_size) if d.layer is not None else "",
     ),
     _layer_rule("xai_temperature_len", "-1", lambda layer: layer.xai_temperature_len > 0, "xai_temperature"),

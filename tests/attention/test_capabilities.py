@@ -148,7 +148,7 @@ def test_the_remedy_names_who_serves_the_whole_call() -> None:
         sglab.attend(batch, "triton")
     demand = Demand(mode=ForwardMode.TARGET_VERIFY, spec_info=Chain(3, torch.ones(1)), dtype=torch.float64)
     with pytest.raises(
-        UnsupportedError, match=r"got TARGET_VERIFY\. triton, torch_native or intel_amx would take this"
+        UnsupportedError, match=r"got TARGET_VERIFY\. triton, intel_amx or torch_native would take this"
     ):
         prepared("flex_attention", decode_batch([9], **SMALL)).refuse_unserved(demand)
 
@@ -214,7 +214,7 @@ def test_a_registered_backend_is_suggested_by_what_it_declares(monkeypatch: pyte
             return inputs.q[..., : inputs.layer.v_head_dim] + inputs.sinks[:, None]
 
     batch = decode_batch([9, 4], dtype="float32", **SMALL)
-    with pytest.raises(UnsupportedError, match=r"sinks: .*Use triton, torch_native or sinking\.$"):
+    with pytest.raises(UnsupportedError, match=r"sinks: .*Use triton, sinking or torch_native\.$"):
         prepared("flex_attention", batch).forward(
             batch.q, batch.k, batch.v, batch.layer, batch.forward_batch, sinks=torch.ones(4)
         )
