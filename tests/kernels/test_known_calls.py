@@ -146,7 +146,9 @@ WRONG_PAGED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "message"), WRONG_PAGED, ids=lambda each: each if isinstance(each, str) else next(iter(each)))
+@pytest.mark.parametrize(
+    ("wrong", "message"), WRONG_PAGED, ids=lambda each: each if isinstance(each, str) else next(iter(each))
+)
 def test_a_public_call_like_one_before_is_not_checked_again_and_any_other_is(
     wrong: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
