@@ -54,10 +54,10 @@ def test_how_long_a_barriers_warps_have_waited(width: int, page: Page, saved: Ca
     ("name", "texts"), [("Barriers", ".sg-timeline-label > span:last-child"), ("BackendExplorer", ".sbe-reason")]
 )
 def test_names_of_barriers_and_reasons_of_refusals_are_whole(
-    name: str, texts: str, width: int, page: Page, tmp_path: Path
+    name: str, texts: str, width: int, page: Page, saved: Callable[[str], Path]
 ) -> None:
     page.set_viewport_size({"width": width, "height": 900})
-    page.goto(MAKERS[name]().save(tmp_path / "page.html").as_uri())
+    page.goto(saved(name).as_uri())
     settled(page)
     found = page.locator(texts)
     assert found.count() > 3
