@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import TextIO
 
 from sglab.gpu import core
 
@@ -19,7 +20,8 @@ INTERRUPT = "Ctrl-C, or in a notebook ■ (Kernel, Interrupt), stops it"
 
 @contextmanager
 def announced(what: str) -> Iterator[None]:
-    """Says on stderr that `what` is being done if it takes longer than a second, and then how long it took."""
+    """Says that `what` is being done if it takes longer than a second, and then how long it took: on stderr, in a
+    notebook on stdout."""
     start = time.perf_counter()
     spoken = threading.Event()
 
@@ -39,8 +41,13 @@ def announced(what: str) -> Iterator[None]:
             _say(f"{what}: {time.perf_counter() - start:.1f} s")
 
 
+def _stream() -> TextIO:
+    """stderr; in a notebook stdout, since it draws stderr on red, as if something had failed."""
+    return sys.stdout if "ipykernel" in type(sys.stdout).__module__ else sys.stderr
+
+
 def _say(text: str) -> None:
-    print(f"[sglab] {text}", file=sys.stderr, flush=True)
+    print(f"[sglab] {text}", file=_stream(), flush=True)
 
 
 class _Watch:
@@ -64,11 +71,11 @@ class _Watch:
             _say(f"{self._what} runs on the emulator: {self._so_far()}. {INTERRUPT}")
         elif _rewrites():
             self._counting = True
-            print(f"\r[sglab] {self._so_far()}", end="", file=sys.stderr, flush=True)
+            print(f"\r[sglab] {self._so_far()}", end="", file=_stream(), flush=True)
 
     def over(self) -> None:
         if self._counting:
-            print(file=sys.stderr)
+            print(file=_stream())
         if self._said:
             _say(f"{self._what}: {time.monotonic() - self._begin:.1f} s")
 
@@ -93,7 +100,7 @@ def _listen() -> None:
 
 @contextmanager
 def watched(what: str, limit: int = 0) -> Iterator[None]:
-    """Around a launch on the emulator: if it takes longer than two seconds, says on stderr what runs, how many
+    """Around a launch on the emulator: if it takes longer than two seconds, says what runs, how many
     warp-instructions it has executed so far of `limit` (0: none), and how to interrupt it.
 
     Args:
@@ -110,4 +117,4 @@ def watched(what: str, limit: int = 0) -> Iterator[None]:
 
 def _rewrites() -> bool:
     """Whether a carriage return writes over a line: in a terminal, and in a notebook's output."""
-    return sys.stderr.isatty() or "ipykernel" in type(sys.stderr).__module__
+    return _stream() is sys.stdout or sys.stderr.isatty()

@@ -1,6 +1,8 @@
 """A launch that takes long says so, and can be interrupted."""
 
+import io
 import signal
+import sys
 import threading
 import time
 
@@ -55,6 +57,18 @@ def test_a_long_launch_says_what_runs_how_far_it_is_and_how_to_stop_it(
     assert "Ctrl-C" in first and "Interrupt" in first
     assert how == "session" or f"of at most {LIMIT:,}" in first
     assert last.startswith("[sglab] spin: ") and last.endswith(" s")
+
+
+def test_a_notebook_does_not_draw_it_as_an_error(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})
+    out, err = notebook(), notebook()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    with pytest.raises(gpu.KernelError, match="more than its limit"):
+        device = gpu.EmulatedDevice("sm_90a", max_instructions=LIMIT, sanitize=True)
+        device.run(spin(device))
+    assert out.getvalue().startswith("[sglab] spin runs on the emulator: ")
+    assert "\r[sglab] " in out.getvalue() and err.getvalue() == ""
 
 
 def test_a_short_launch_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
