@@ -232,6 +232,7 @@ def partials_of(lses: Sequence[float]) -> tuple[torch.Tensor, torch.Tensor]:
 
 def merged_lse(lses: Sequence[float]) -> Question:
     """The base-2 LSE of splits together."""
+    total = sum(math.exp(each) for each in lses)
     return Question(
         truth=lambda: float(partials_of(lses)[1]),
         because="{truth:.3f}: log2 of the sum of powers of two. A split without tokens adds nothing.",
@@ -239,7 +240,7 @@ def merged_lse(lses: Sequence[float]) -> Question:
         ideas=(
             (3.0, "LSEs are logarithms: their powers add up, not they."),
             (2.0, "The larger one alone. The other adds to the sum."),
-            (math.log(sum(math.exp(each) for each in lses)), "That is the sum in base e. Here 2 is the base."),
+            (math.log(total) if total else -math.inf, "That is the sum in base e. Here 2 is the base."),
             (-math.inf, "2^−∞ is 0: it adds nothing, and takes nothing away."),
         ),
     )

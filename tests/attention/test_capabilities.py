@@ -214,7 +214,7 @@ def test_a_registered_backend_is_suggested_by_what_it_declares(monkeypatch: pyte
             return inputs.q[..., : inputs.layer.v_head_dim] + inputs.sinks[:, None]
 
     batch = decode_batch([9, 4], dtype="float32", **SMALL)
-    with pytest.raises(UnsupportedError, match=r"sinks: .*Use triton, sinking or torch_native\.$"):
+    with pytest.raises(UnsupportedError, match=r"sinks: .*Use triton, torch_native or sinking\.$"):
         prepared("flex_attention", batch).forward(
             batch.q, batch.k, batch.v, batch.layer, batch.forward_batch, sinks=torch.ones(4)
         )

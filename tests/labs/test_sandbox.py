@@ -129,6 +129,17 @@ def test_it_writes_nowhere_but_in_its_own_folder(tmp_path: Path) -> None:
     assert answer("def f(): return open('mine', 'w').write('x')") == {"value": 1}
 
 
+def test_folders_of_the_graders_imports_are_none_of_its_business(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be closed to the user that a submission runs as, which must not stop it."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / "secret_of_the_grader.py").write_text("KEY = 1")
+    monkeypatch.syspath_prepend(closed)
+    assert str(closed) not in answer("import sys\ndef f(): return sys.path")["value"]
+
+
 def test_hidden_folders_are_empty(tmp_path: Path) -> None:
     in_force("namespaces")
     (tmp_path / "ada").mkdir()

@@ -108,7 +108,7 @@ class Sandbox:
     def run(self, program: str, payload: Any, limits: Limits) -> Ended:
         """Runs `program` ("module:function") on `payload`, both ours; what the payload holds may be anybody's."""
         folder = tempfile.mkdtemp(prefix="sglab-lab-")
-        paths = [path for path in sys.path if path]
+        paths = _installed(sys.path)
         hidden = [str(Path(path).resolve()) for path in (*self.hidden, *SOLUTIONS) if Path(path).exists()]
         tools = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
         needed = [sys.prefix, sys.base_prefix, sys.executable, os.__file__, *tools, *paths]
@@ -184,6 +184,22 @@ class OpenBench:
                 return Ended(None, f"{type(error).__name__}: {error}", "", (), 0.0)
             finally:
                 os.chdir(before)
+
+
+def _installed(paths: Sequence[str]) -> list[str]:
+    """Where Python's library and packages lie. Other folders that the grader imports from may be closed to others, and
+    are none of a submission's business."""
+    homes = tuple(os.path.join(os.path.realpath(prefix), "") for prefix in (sys.prefix, sys.base_prefix))
+    return [
+        path
+        for path in paths
+        if path
+        and (
+            os.path.realpath(path).startswith(homes)
+            or Path(path).name in {"site-packages", "dist-packages"}
+            or any(Path(path, package).is_dir() for package in ("sglab", "numpy", "torch"))
+        )
+    ]
 
 
 def _private(home: Path, needed: Sequence[str]) -> list[str]:
