@@ -158,6 +158,7 @@ def test_who_has_arrived_and_who_has_still_to(host: Host) -> None:
     selection.set(cta=0, barrier=f"0/mbarrier/{barrier.object:#x}", moment=arrive[1] + 1)
     host.flush()
     expect(page.locator(".sg-counter")).to_contain_text(f"step {arrive[1] + 1:,} of")
+    settled(page)  # the details follow the counter
     parts = part_lists(page)
     assert parts["Arrived in this phase"] == [
         f"CTA 0 warp {log.warp[each]} (compute) at {each:,}" for each in arrive[:2]

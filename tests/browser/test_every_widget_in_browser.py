@@ -92,6 +92,7 @@ def test_tab_reaches_every_control_and_shows_where_it_is(page: Page, saved: Call
     widget = drawn(page)
     widget.press("ArrowDown")
     widget.press("ArrowRight")
+    settled(page)
     page.locator("#theme").focus()
     page.keyboard.press("Tab")
     while page.evaluate(FOCUS_NEXT):
