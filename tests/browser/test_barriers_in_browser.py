@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser.patience import until
+from tests.support.browser.patience import settled
 from tests.support.browser.widget_host import DRAWN, Host, in_issue_order, more
 
 pytest.importorskip("torch")
