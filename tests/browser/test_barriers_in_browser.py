@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browser.patience import until
-from tests.support.browser.patience import settled
+from tests.support.browser.patience import settled, until
 from tests.support.browser.widget_host import DRAWN, Host, in_issue_order, more
 
 pytest.importorskip("torch")
