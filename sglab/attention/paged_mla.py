@@ -161,8 +161,12 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
 
     @staticmethod
     def _fallback_runner(runner: ModelRunner) -> ModelRunner:
-        """The fallback takes the names of `attend_rows` alone: a kernel's own, such as "sglab", is this backend's."""
-        known = runner.kernel_implementation in IMPLEMENTATIONS
+        """The fallback takes the names of `attend_rows` alone: a kernel's own, such as "sglab", is this backend's.
+
+        So is "flashinfer" where the library's kernel of this backend runs on the emulator.
+        """
+        asked = runner.kernel_implementation
+        known = asked in IMPLEMENTATIONS and (asked != "flashinfer" or runner.device.type == "cuda")
         return runner if known else replace(runner, kernel_implementation="auto")
 
     def _arithmetic(self) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from sglab.attention.arithmetic import cpu, dense, triton
+from sglab.attention.arithmetic import cpu, dense, flashinfer, triton
 from sglab.attention.arithmetic.paged_rows import PagedRows
 from sglab.attention.info import ran
 from sglab.engine import BadArgumentError, RadixAttention
 from sglab.kernels.scoring import Scoring
 
-IMPLEMENTATIONS = ("auto", "triton", "cpu", "torch", "reference")
+IMPLEMENTATIONS = ("auto", "triton", "flashinfer", "cpu", "torch", "reference")
 
 
 def scoring_of(layer: RadixAttention, sinks: torch.Tensor | None = None, k_scale: float = 1.0) -> Scoring:
@@ -34,15 +34,15 @@ def attend_rows(
         q: [tokens, heads, head_dim].
         keys, values: [slots, kv_heads, head_dim] and [slots, kv_heads, v_head_dim], the pool's, of any float dtype.
         v_scale: multiplies the result: that of FP8 values.
-        implementation: "triton": the decode and extend operators; "cpu": the host's vector units; "torch";
-            "reference": torch in float64; "auto": Triton on a GPU, on a CPU the vector units, or torch for a dtype
-            that they do not read.
+        implementation: "triton": the decode and extend operators; "flashinfer": the library's own kernels, where it is
+            installed on a GPU; "cpu": the host's vector units; "torch"; "reference": torch in float64; "auto": Triton
+            on a GPU, on a CPU the vector units, or torch for a dtype that they do not read.
 
     Returns:
         o [tokens, heads, v_head_dim] in q's dtype, and the natural LSE float32 [tokens, heads], without the sinks.
 
     Raises:
-        BadArgumentError: an unknown implementation, or "cpu" for what it does not read.
+        BadArgumentError: an unknown implementation, or "cpu" or "flashinfer" for what they do not serve.
     """
     if implementation not in IMPLEMENTATIONS:
         expected = f"one of {', '.join(IMPLEMENTATIONS)}"
@@ -55,6 +55,12 @@ def attend_rows(
         chosen = "torch"  # to the extend operator a window of 0 means none, and others only look back
     if chosen == "triton":
         o, lse = triton.run(q, keys, values, rows, scoring, "triton")
+    elif chosen == "flashinfer":
+        if (why := flashinfer.refuses(q, keys, values, rows, scoring)) is not None:
+            remedy = "Use implementation='auto' or 'triton'."
+            raise BadArgumentError("implementation", f"another than 'flashinfer': {why}", "'flashinfer'", remedy)
+        ran("attend_rows", chosen, q.device, "FlashInfer's own kernel, planned by it")
+        o, lse = flashinfer.run(q, keys, values, rows, scoring)
     elif chosen == "cpu":
         if not cpu.serves(q, keys):
             got = f"{q.dtype} over {keys.dtype} on {q.device}"

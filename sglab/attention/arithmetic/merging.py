@@ -46,5 +46,7 @@ def with_sinks(partial: Partial, sinks: torch.Tensor | None) -> torch.Tensor:
 
 
 def _merging(implementation: str) -> str:
-    """The merge operators have neither "torch" nor "cpu": on a host their reference runs."""
+    """The merge operators have neither "torch" nor "cpu": on a host their reference runs; nor the library's."""
+    if implementation == "flashinfer":
+        return "auto"
     return "reference" if implementation in ("torch", "cpu") else implementation

@@ -82,15 +82,23 @@ class FlashInferAttnBackend(AttentionBackend):
         self.multi_item_scoring_delimiter = multi_item_scoring_delimiter
         self.device = model_runner.device
         self.implementation = model_runner.kernel_implementation
+        if self.deterministic and self.implementation == "flashinfer":
+            expected, remedy = (
+                "another in deterministic mode, whose splits FlashInfer's plan would not get",
+                "Leave it out.",
+            )
+            raise BadArgumentError("implementation", expected, "'flashinfer'", remedy)
         self.max_context_len = model_runner.req_to_token_pool.max_context_len
         self.forward_metadata: DecodeMetadata | PrefillMetadata | None = None
         self._graph: GraphBuffers | None = None
         self._captured: GraphBatch | None = None
         self._windows: dict[int, Wrapper] = {}
+        self._new_tokens: PagedRows | None = None
+        """The ragged part of an extend, the same for all its layers."""
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
         super().prepare(forward_batch)
-        self._captured, self._windows = None, {}
+        self._captured, self._windows, self._new_tokens = None, {}, None
         mode, updater = forward_batch.forward_mode, self.updater
         encoder = forward_batch.encoder_lens
         if mode.is_idle():
@@ -213,11 +221,13 @@ class FlashInferAttnBackend(AttentionBackend):
         if inputs.k is None or inputs.v is None:
             raise BadArgumentError("k, v", "the new tokens' rows in an extend", None, "Pass them.")
         batch, layer = inputs.forward_batch, inputs.layer
-        assert batch.extend_seq_lens is not None
-        assert batch.extend_seq_lens_cpu is not None
-        indptr = indptr_of(batch.extend_seq_lens)
-        order = torch.arange(len(inputs.q), device=self.device)
-        own = PagedRows(indptr, indptr, order, max(batch.extend_seq_lens_cpu), layer.is_causal)
+        if self._new_tokens is None:
+            assert batch.extend_seq_lens is not None
+            assert batch.extend_seq_lens_cpu is not None
+            indptr = indptr_of(batch.extend_seq_lens)
+            order = torch.arange(len(inputs.q), device=self.device)
+            self._new_tokens = PagedRows(indptr, indptr, order, max(batch.extend_seq_lens_cpu))
+        own = replace(self._new_tokens, causal=layer.is_causal)
         k, v, chosen = inputs.k, inputs.v, self.implementation
         part = attend_rows(inputs.q, k, v, own, scoring_of(layer), implementation=chosen)
         if not metadata.extend_no_prefix:

@@ -14,7 +14,7 @@ import torch
 
 from sglab.gpu.architecture import H100_SMS
 from sglab.kernels import devices
-from sglab.kernels.flash_mla import sm90, sm100
+from sglab.kernels.flash_mla import library, sm90, sm100
 from sglab.kernels.flash_mla.contract import PAGE_SIZE, check, check_metadata_arguments, new_outputs
 from sglab.kernels.flash_mla.forms import check_cache_form, check_dense_form, extra_keys
 from sglab.kernels.flash_mla.fp8 import dense_fp8
@@ -33,6 +33,7 @@ operator = Operator(
     "flash_mla_with_kvcache",
     Implementation("sglab", "sglab.kernels.flash_mla.sm90:run", EVERYWHERE, sm90.refuses, sm90.steps),
     Implementation("sglab_sm100", "sglab.kernels.flash_mla.sm100:run", GPU, sm100.refuses),
+    Implementation("flash_mla", "sglab.kernels.flash_mla.library:run", frozenset(), library.refuses),
     Implementation("reference", "sglab.kernels.flash_mla.reference:run", EVERYWHERE),
 )
 
@@ -141,7 +142,8 @@ def flash_mla_with_kvcache(
         descale_q, descale_k: (1,) float32, without indices: what 8-bit values are multiplied by; q is e4m3 then, and O
             bfloat16, or q is not 8-bit.
         implementation: "auto", "sglab" (our kernel for Hopper, which follows the metadata), "sglab_sm100" (ours for
-            Blackwell, which splits on its own) or "reference". For CPU tensors the kernels run on the emulator.
+            Blackwell, which splits on its own), "flash_mla" (the library's kernel, where it is installed on a Hopper
+            GPU; it plans on its own) or "reference". For CPU tensors our kernels run on the emulator.
         check_values: also check contents: lengths, page numbers, and that the metadata covers every token.
     """
     if indices is not None:
