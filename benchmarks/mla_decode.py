@@ -4,7 +4,7 @@ bf16, page size 64, pages in random order, head dims 576/512, one query token pe
 is compared with float64 before it is timed. Times are medians of triton.testing.do_bench, which clears the L2 cache
 before each call; the implementations take turns, and plans are made before. A peer that is missing, fails or is wrong
 is left out, with the reason. A second table says what our time is made of (see mla_parts.py), a third what calls cost
-on the host.
+on the host. With --random each run draws shapes that nobody tuned for, and times replays of captured graphs.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
+import random
 import statistics
 import sys
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from host_time import host_calls, host_microseconds
 from mla_parts import Occupation, Parts
 from mla_parts import measure as measure_parts
 from mla_peers import IMPLEMENTATIONS, OURS, PACKAGES, Batch, Run, missing
+from timing import graphed
 from triton.testing import do_bench
 
 from sglab.gpu import CudaDevice
@@ -51,7 +53,18 @@ ROUNDS = 3
 """In which the implementations take turns; the median counts."""
 PART_NAMES = ("total", "launch", "start", "tiles", "tail", "memory", "combine")
 
+MOST_TOKENS = 1 << 21
+"""Of all requests of a drawn shape together: 2.4 GB of cache."""
+
 Shape = tuple[int, int, int]
+
+
+def drawn_shape(rng: random.Random) -> Shape:
+    while True:
+        batch, heads = round(2 ** rng.uniform(0, 7)), rng.choice((16, 32, 64, 128))
+        tokens = round(2 ** rng.uniform(9, 15))
+        if batch * tokens <= MOST_TOKENS:
+            return batch, tokens, heads
 
 
 def microseconds(call: Callable[[], object]) -> float:
@@ -107,10 +120,12 @@ def right(batch: Batch, names: list[str], notes: list[str]) -> dict[str, Run]:
     return runs
 
 
-def measure(shape: Shape, names: list[str], device: CudaDevice) -> dict[str, Any]:
-    """One row of the tables."""
+def measure(shape: Shape, names: list[str], device: CudaDevice, graphs: bool) -> dict[str, Any]:
+    """One row of the tables. graphs: time replays, and leave the parts out."""
     batch, notes = Batch.random(*shape), []
     runs = right(batch, names, notes)
+    if graphs:
+        runs = {name: graphed(run) for name, run in runs.items()}
     rounds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(ROUNDS):
         for name, run in runs.items():
@@ -122,7 +137,7 @@ def measure(shape: Shape, names: list[str], device: CudaDevice) -> dict[str, Any
         peers = [time for name, time in times.items() if name != OURS]
         row |= {"ratio": min(peers) / times[OURS]} if peers else {}
         row["GB/s"], row["TFLOPS"] = batch.nbytes / times[OURS] / 1e3, batch.flop / times[OURS] / 1e6
-        row |= explain(device, batch, notes)
+        row |= {} if graphs else explain(device, batch, notes)
     return row
 
 
@@ -205,6 +220,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="also write the figures here, again after every shape")
     parser.add_argument("--only", nargs="*", choices=list(IMPLEMENTATIONS), help="these implementations")
+    parser.add_argument("--random", type=int, metavar="N", help="this many shapes drawn for this run, as graphs")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30), help="of the drawn shapes")
     options = parser.parse_args()
     torch.manual_seed(torch.seed())
     names = []
@@ -218,14 +235,20 @@ def main() -> None:
     content |= {"versions": versions(), "copy GB/s": bandwidth, "matmul TFLOPS": rate, "rows": []}
     print(f"{content['date']}, {content['device']}, {device.sms} SMs, {content['versions']}")
     print(f"ceilings: copy {bandwidth:.0f} GB/s, matmul {rate:.0f} TFLOPS; percentages are of these")
-    for shape in SHAPES:
-        content["rows"].append(measure(shape, names, device))
+    shapes = SHAPES
+    if options.random:
+        rng = random.Random(options.seed)
+        shapes = [drawn_shape(rng) for _ in range(options.random)]
+        print(f"seed {options.seed}: {shapes}")
+    for shape in shapes:
+        content["rows"].append(measure(shape, names, device, bool(options.random)))
         print(f"{shape}: " + ", ".join(f"{k} {v:.1f}" for k, v in content["rows"][-1]["us"].items()), flush=True)
         save(options.json, content)
     print_comparison(content["rows"], names, bandwidth, rate)
-    print_parts(content["rows"], bandwidth, rate)
-    content["host us"] = print_host(device)
-    save(options.json, content)
+    if not options.random:
+        print_parts(content["rows"], bandwidth, rate)
+        content["host us"] = print_host(device)
+        save(options.json, content)
     if any(OURS in note for row in content["rows"] for note in row["notes"]):
         sys.exit("our own kernel failed or was wrong: see the notes")
 

@@ -30,6 +30,18 @@ def microseconds(function: Callable[[], object]) -> float:
     return 1000 * triton.testing.do_bench(function, warmup=25, rep=100, return_mode="median")
 
 
+def graphed(run: Callable[[], torch.Tensor]) -> Callable[[], object]:
+    """A replay of a graph of this call, so that the host's part is not in its time."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        run()
+    return graph.replay
+
+
 def copy_bandwidth() -> float:
     """Bytes per second, read and written together, of a large device copy: the ceiling of all that is memory-bound."""
     source = torch.empty(2**30, dtype=torch.uint8, device="cuda")
