@@ -14,7 +14,7 @@ from datetime import date
 
 import torch
 import triton
-from timing import difference, graphed, microseconds
+from timing import Graphed, difference, microseconds
 
 from sglab import kernels
 
@@ -153,7 +153,7 @@ def measured(makers: dict[str, Callable[[], Run]]) -> tuple[dict[str, float], li
         if (wrong := difference(result, truth)) > TOLERANCE:
             notes.append(f"{name} differs by {wrong:.1e}")
             continue
-        runs[name] = graphed(run)
+        runs[name] = Graphed.of(run)
     rounds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(ROUNDS):
         for name, run in runs.items():

@@ -27,7 +27,7 @@ from host_time import host_calls, host_microseconds
 from mla_parts import Occupation, Parts
 from mla_parts import measure as measure_parts
 from mla_peers import IMPLEMENTATIONS, OURS, PACKAGES, Batch, Run, missing
-from timing import graphed
+from timing import Graphed
 from triton.testing import do_bench
 
 from sglab.gpu import CudaDevice
@@ -123,9 +123,9 @@ def right(batch: Batch, names: list[str], notes: list[str]) -> dict[str, Run]:
 def measure(shape: Shape, names: list[str], device: CudaDevice, graphs: bool) -> dict[str, Any]:
     """One row of the tables. graphs: time replays, and leave the parts out."""
     batch, notes = Batch.random(*shape), []
-    runs = right(batch, names, notes)
+    runs: dict[str, Callable[[], object]] = dict(right(batch, names, notes))
     if graphs:
-        runs = {name: graphed(run) for name, run in runs.items()}
+        runs = {name: Graphed.of(run) for name, run in runs.items()}
     rounds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(ROUNDS):
         for name, run in runs.items():

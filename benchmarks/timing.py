@@ -30,16 +30,26 @@ def microseconds(function: Callable[[], object]) -> float:
     return 1000 * triton.testing.do_bench(function, warmup=25, rep=100, return_mode="median")
 
 
-def graphed(run: Callable[[], torch.Tensor]) -> Callable[[], object]:
-    """A replay of a graph of this call, so that the host's part is not in its time."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        run()
-    return graph.replay
+@dataclass(frozen=True)
+class Graphed:
+    """Replays of a graph of one call, so that the host's part is not in its time. It holds what the call works on."""
+
+    run: Callable[[], torch.Tensor]
+    graph: torch.cuda.CUDAGraph
+
+    @staticmethod
+    def of(run: Callable[[], torch.Tensor]) -> Graphed:
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            run()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            run()
+        return Graphed(run, graph)
+
+    def __call__(self) -> None:
+        self.graph.replay()
 
 
 def copy_bandwidth() -> float:

@@ -1,8 +1,10 @@
 """The plan of our own SM90 MLA decode kernel: which part of the grid attends to which tokens of which request.
 
-A part is one CTA per 64 heads. Requests are cut into work units of at most `limit` tiles, as equal as they can be, and
-dealt out, longest first, to the part with the least to do. Which limit is best depends on what a work unit, a tile and
-a partial result cost; `WorkCost` says that in microseconds, and the limit with the lowest modelled time wins.
+A part is one CTA per 64 heads. There are two ways to cut. Into work units of at most `limit` tiles, as equal as they
+can be, dealt out, longest first, to the part with the least to do. Or in a row, as FlashMLA does: part after part is
+filled to the same load, and a request is cut where a part is full; that balances what equal pieces do not fit. Which
+way and which limit is best depends on what a work unit, a tile and a partial result cost; `WorkCost` says that in
+microseconds, and the plan with the lowest modelled time wins.
 """
 
 from __future__ import annotations
@@ -60,6 +62,8 @@ class MlaSm90Plan:
     slot_indptr int32 (n + 1,): entry i's partial results are in slots slot_indptr[i] to slot_indptr[i + 1]
 
     Attributes:
+        limit: the most tiles of a work unit.
+        in_a_row: requests were cut where a part was full.
         microseconds: the modelled time.
     """
 
@@ -68,6 +72,7 @@ class MlaSm90Plan:
     slot_indptr: Int32Array
     limit: int
     microseconds: float
+    in_a_row: bool = False
 
     @property
     def parts(self) -> int:
@@ -106,7 +111,12 @@ def mla_sm90_plan(
         candidates = _candidates(tiles, parts, least)
     model = _Model(tiles, parts, head_blocks, cost or WorkCost())
     best = min(candidates, key=model.microseconds)
-    return _plan(lengths, tiles, parts, best, model.microseconds(best))
+    equal = model.microseconds(best)
+    if limit is None and (row := model.in_a_row()) is not None and row[1] < equal:
+        return _plan(lengths, row[0], parts, row[1], in_a_row=True)
+    requests = _unit_tiles(tiles, best)
+    where, _ = _deal([units + 1.0 for each in requests for units in each], parts)
+    return _plan(lengths, _placed(requests, where), parts, equal)
 
 
 def _candidates(tiles: list[int], parts: int, least: int) -> list[int]:
@@ -141,13 +151,62 @@ class _Model:
     def _estimate(self, limit: int) -> float:
         cost = self.cost
         requests = _unit_tiles(self.tiles, limit)
-        compute = max(_deal([unit * cost.tile + cost.work for units in requests for unit in units], self.parts)[1])
-        slots = sum(len(units) for units in requests if len(units) > 1)
+        loads = _deal([unit * cost.tile + cost.work for units in requests for unit in units], self.parts)[1]
+        return self._of(max(loads), [len(units) for units in requests])
+
+    def in_a_row(self) -> tuple[Placed, float] | None:
+        """Each part filled before the next, and the modelled time; None where a request has too many pieces."""
+        cost = self.cost
+        # A cut adds a work unit, so the load that fits is a little above the mean without cuts.
+        total = sum(count * cost.tile + cost.work for count in self.tiles) + (self.parts - 1) * cost.work
+        requests = _filled(self.tiles, self.parts, total / self.parts, cost)
+        if max(map(len, requests)) > MAX_SPLITS:
+            return None
+        loads = [0.0] * self.parts
+        for units in requests:
+            for unit, part in units:
+                loads[part] += unit * cost.tile + cost.work
+        return requests, self._of(max(loads), [len(units) for units in requests])
+
+    def _of(self, longest: float, splits: list[int]) -> float:
+        cost = self.cost
+        slots = sum(count for count in splits if count > 1)
         combine = 0.0
         if slots:
-            most = max(len(units) for units in requests)
-            combine = cost.combine + slots * self.head_blocks * cost.slot + most * cost.split
-        return max(compute, sum(self.tiles) * cost.tile_bytes + cost.work) + combine
+            combine = cost.combine + slots * self.head_blocks * cost.slot + max(splits) * cost.split
+        return max(longest, sum(self.tiles) * cost.tile_bytes + cost.work) + combine
+
+
+Placed = list[list[tuple[int, int]]]
+"""Of each request its work units: tiles, and the part that does them."""
+
+
+def _placed(requests: list[list[int]], where: list[int]) -> Placed:
+    """The units with the parts that they were dealt to, in the requests' order."""
+    dealt = iter(where)
+    return [[(units, next(dealt)) for units in each] for each in requests]
+
+
+def _filled(tiles: list[int], parts: int, load: float, cost: WorkCost) -> Placed:
+    """Requests in a row over the parts, each with work of about `load` µs; the last takes what is left."""
+    requests: Placed = []
+    part, room = 0, load
+    for count in tiles:
+        units: list[tuple[int, int]] = []
+        left = count
+        while True:
+            fits = max(round((room - cost.work) / cost.tile), 0)
+            if fits < min(left, 1) and part < parts - 1:
+                part, room = part + 1, load
+                continue
+            taken = left if part == parts - 1 else min(left, fits)
+            units.append((taken, part))
+            left, room = left - taken, room - taken * cost.tile - cost.work
+            if not left:
+                break
+            part, room = part + 1, load + room
+        requests.append(units)
+    return requests
 
 
 def _deal(loads: list[float], parts: int) -> tuple[list[int], list[float]]:
@@ -161,26 +220,28 @@ def _deal(loads: list[float], parts: int) -> tuple[list[int], list[float]]:
     return where, [load for load, _ in heap]
 
 
-def _plan(lengths: list[int], tiles: list[int], parts: int, limit: int, microseconds: float) -> MlaSm90Plan:
+def _plan(lengths: list[int], requests: Placed, parts: int, microseconds: float, in_a_row: bool = False) -> MlaSm90Plan:
     units: list[tuple[int, int, int, int]] = []
+    where: list[int] = []
     split_requests: list[int] = []
     slot_indptr = [0]
-    for request, shares in enumerate(_unit_tiles(tiles, limit)):
+    for request, shares in enumerate(requests):
         slot = slot_indptr[-1] if len(shares) > 1 else NO_SLOT
-        ends = [min(end * TILE, lengths[request]) for end in accumulate(shares)]
-        for begin, end in zip([0, *ends], ends, strict=False):
+        ends = [min(end * TILE, lengths[request]) for end in accumulate(tiles for tiles, _ in shares)]
+        for begin, end, (_, part) in zip([0, *ends], ends, shares, strict=False):
             units.append((request, begin, end, slot))
+            where.append(part)
             slot += slot != NO_SLOT
         if len(shares) > 1:
             split_requests.append(request)
             slot_indptr.append(slot)
-    where, _ = _deal([float(ceil_div(end - begin, TILE)) + 1.0 for _, begin, end, _ in units], parts)
     return MlaSm90Plan(
         works=_rounds(units, where, parts),
         split_requests=np.array(split_requests, np.int32),
         slot_indptr=np.array(slot_indptr, np.int32),
-        limit=limit,
+        limit=max(tiles for shares in requests for tiles, _ in shares),
         microseconds=microseconds,
+        in_a_row=in_a_row,
     )
 
 

@@ -66,6 +66,16 @@ def test_a_limit_cuts_evenly() -> None:
     assert sorted((end - begin) // TILE for _, begin, end, _ in works_of(plan)) == [19, 20, 20, 20]
 
 
+def test_requests_that_equal_pieces_do_not_fit_are_cut_in_a_row() -> None:
+    """71 requests of 70 tiles over 66 parts: the best equal pieces leave a part with 84 tiles, the mean is 75.3."""
+    plan = mla_sm90_plan([4460] * 71, num_heads=128, sm_count=132)
+    assert plan.in_a_row
+    tiles = -((plan.works[:, :, 1] - plan.works[:, :, 2]) // TILE) * (plan.works[:, :, 0] != NO_WORK)
+    assert tiles.sum(0).max() <= 77
+    equal = min(mla_sm90_plan([4460] * 71, num_heads=128, sm_count=132, limit=n).microseconds for n in range(4, 71))
+    assert plan.microseconds < 0.9 * equal
+
+
 @given(LENGTHS)
 def test_a_part_does_its_works_round_by_round_without_a_gap(lengths: list[int]) -> None:
     plan = mla_sm90_plan(lengths, num_heads=128, sm_count=8)

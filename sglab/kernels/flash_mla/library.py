@@ -36,6 +36,14 @@ def run(a: FlashMLAArguments) -> tuple[LaunchRecord, ...]:
     out, lse = flash_mla.flash_mla_with_kvcache(
         a.q, a.k_cache, a.block_table, a.cache_seqlens, a.out.shape[-1], plan, None, **options
     )
-    a.out.copy_(out)
-    a.lse.copy_(lse)
+    sees_nothing = _seen(a) <= 0  # there the library's LSE is +inf, and the contract's −inf
+    a.out.copy_(out.masked_fill(sees_nothing[:, :, None, None], 0))
+    a.lse.copy_(lse.masked_fill(sees_nothing[:, None, :], -torch.inf))
     return ()
+
+
+def _seen(a: FlashMLAArguments) -> torch.Tensor:
+    """(batch, query tokens): KV tokens that each query token sees."""
+    tokens = a.q.shape[1]
+    hidden = torch.arange(tokens - 1, -1, -1, device=a.device) if a.causal else torch.zeros(tokens, device=a.device)
+    return a.cache_seqlens[:, None] - hidden

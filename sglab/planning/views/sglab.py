@@ -92,13 +92,22 @@ def mla_sm90(w: Workload) -> Plan:
         "csrc/kernels/sm90/mla_decode.cu",
         LaunchShape((blocks, plan.parts, 1), 1, 1, w.sm_count),
         units,
-        rule=(
-            f"Work units of at most {many(plan.limit, 'tile')} of {hopper.TILE} KV tokens, the limit with the least "
-            f"modelled time, dealt out longest first to {many(plan.parts, 'part')}."
-        ),
+        rule=_rule_of(plan),
         head_block_is="64 query heads",
         arrays={"works": plan.works, "split_requests": plan.split_requests, "slot_indptr": plan.slot_indptr},
         scalars={"limit": plan.limit, "parts": plan.parts, "slots": plan.slots},
         workspace_bytes=plan.slots * w.num_heads * (LATENT_DIM + 1) * 4,
         merge=Merge.of(plan.slots * w.num_heads, plan.split_requests.size * w.num_heads, LATENT_DIM),
+    )
+
+
+def _rule_of(plan: hopper.MlaSm90Plan) -> str:
+    if plan.in_a_row:
+        return (
+            f"In a row: each of {many(plan.parts, 'part')} is filled to the same load, and a request is cut where a part "
+            f"is full. Its modelled time is less than that of any equal pieces."
+        )
+    return (
+        f"Work units of at most {many(plan.limit, 'tile')} of {hopper.TILE} KV tokens, the limit with the least "
+        f"modelled time, dealt out longest first to {many(plan.parts, 'part')}."
     )
