@@ -109,11 +109,11 @@ def _new_wrapper(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows
         wrapper = flashinfer.mla.BatchMLAPagedAttentionWrapper(workspace)
         shape = (heads, LATENT_DIM, ROPE_DIM, 1)
         lens = rows.kv_indptr.diff()
-        options = (rows.causal, scoring.sm_scale, q.dtype, keys.dtype)
-        wrapper.plan(rows.qo_indptr, rows.kv_indptr, indices, lens, *shape, *options)
+        asked = (rows.causal, scoring.sm_scale, q.dtype, keys.dtype)
+        wrapper.plan(rows.qo_indptr, rows.kv_indptr, indices, lens, *shape, *asked)
         return wrapper
     last = torch.ones(rows.batch, dtype=torch.int32, device=q.device)
-    options = {
+    options: dict[str, Any] = {
         "sm_scale": scoring.sm_scale,
         "window_left": rows.window,
         "logits_soft_cap": scoring.logit_cap,

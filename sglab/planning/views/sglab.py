@@ -104,8 +104,8 @@ def mla_sm90(w: Workload) -> Plan:
 def _rule_of(plan: hopper.MlaSm90Plan) -> str:
     if plan.in_a_row:
         return (
-            f"In a row: each of {many(plan.parts, 'part')} is filled to the same load, and a request is cut where a part "
-            f"is full. Its modelled time is less than that of any equal pieces."
+            f"In a row: each of {many(plan.parts, 'part')} is filled to the same load, and a request is cut where a "
+            "part is full. The modelled time is less than that of any equal pieces."
         )
     return (
         f"Work units of at most {many(plan.limit, 'tile')} of {hopper.TILE} KV tokens, the limit with the least "
