@@ -78,7 +78,8 @@ def test_extend(prefixes: list[int], decoding: list[int]) -> None:
 @on_gpu("flashinfer")
 @pytest.mark.parametrize("case", ["verify a tree", "window in extend", "window in decode", "soft cap", "FP8 KV e4m3"])
 def test_masks_windows_caps_and_fp8(case: str) -> None:
-    drawn = Draw("flashinfer", "mha", random.Random(case), {"device": "cuda", "head_dim": 128, "dtype": "float16"})
+    shape = {"device": "cuda", "head_dim": 128, "v_head_dim": 128, "dtype": "float16"}
+    drawn = Draw("flashinfer", "mha", random.Random(case), shape)
     made = CASES[case](drawn)
     assert made is not None
     out = attended("flashinfer", made, "flashinfer")

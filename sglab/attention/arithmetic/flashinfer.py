@@ -73,6 +73,9 @@ def run(
         o, lse = planned.wrapper.run(*parts, return_lse=True)
     else:
         o, lse = planned.wrapper.run(q, (keys.unsqueeze(1), values.unsqueeze(1)), return_lse=True)
+    if planned.without_keys is not None:
+        o = o.masked_fill(planned.without_keys[:, None, None], 0)
+        lse = lse.masked_fill(planned.without_keys[:, None], -torch.inf)
     return o, lse * math.log(2)  # the library's is of base 2
 
 
@@ -82,6 +85,8 @@ class _Planned:
 
     wrapper: Any
     arrays: tuple[torch.Tensor | None, ...]
+    without_keys: torch.Tensor | None
+    """bool [tokens], the rows of requests without keys: fa3's kernel leaves their results unwritten. None: no such."""
 
 
 _plans: OrderedDict[tuple[Any, ...], _Planned] = OrderedDict()
@@ -93,11 +98,16 @@ def _planned(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows: Pa
     heads = (q.shape[1:], keys.shape[1:], values.shape[1:], q.dtype, keys.dtype, q.device)
     key = (contents, heads, rows.max_q, rows.causal, rows.window, scoring.sm_scale, scoring.logit_cap)
     if key not in _plans:
-        _plans[key] = _Planned(_new_wrapper(q, keys, values, rows, scoring), arrays)
+        _plans[key] = _Planned(_new_wrapper(q, keys, values, rows, scoring), arrays, _without_keys(rows))
         while len(_plans) > PLANS:
             _plans.popitem(last=False)
     _plans.move_to_end(key)
     return _plans[key]
+
+
+def _without_keys(rows: PagedRows) -> torch.Tensor | None:
+    empty = rows.kv_indptr.diff() == 0
+    return torch.repeat_interleave(empty, rows.qo_indptr.diff().long()) if bool(empty.any()) else None
 
 
 def _new_wrapper(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows: PagedRows, scoring: Scoring) -> Any:
