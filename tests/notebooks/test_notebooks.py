@@ -11,6 +11,7 @@ import pytest
 from nbclient import NotebookClient
 
 from tests.support.notebook_kernels import forked_kernels
+from tools.notebooks.minutes import parts
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
@@ -85,6 +86,34 @@ def test_has_what_every_notebook_of_the_course_has(path: Path) -> None:
     assert sum(".check(" in source for source in code) >= 4
     assert "<summary>Hint 1</summary>" in whole and "<summary>Hint 2</summary>" in whole
     assert "**Exercise" in whole and "## What you have seen" in whole and "Further reading" in whole
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
+def test_takes_at_most_forty_minutes_and_says_how_many(path: Path) -> None:
+    """The core, or each sitting; what is marked optional says its own minutes. Counted the same way for all."""
+    for part in parts(nbformat.read(path, as_version=4)):
+        assert part.stated is not None, part
+        if part.optional:
+            assert abs(part.stated - part.minutes) <= 1, part
+        else:
+            assert 20 <= part.stated <= 40 and part.stated % 5 == 0 and abs(part.stated - part.minutes) <= 3, part
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
+def test_the_core_stands_without_what_is_optional(path: Path) -> None:
+    """Optional parts come last before the summary, and all of them are added up where the minutes are said."""
+    cells = nbformat.read(path, as_version=4).cells
+    headings = [
+        line for cell in cells if cell.cell_type == "markdown" for line in re.findall("^##? .*", cell.source, re.M)
+    ]
+    first = next((i for i, line in enumerate(headings) if line.startswith("## Further: ")), None)
+    if first is None:
+        return
+    assert headings[-1] == "## What you have seen"
+    assert all(line.startswith("## Further: ") for line in headings[first:-1]), headings
+    said = re.search(r"and (\d+) for what is optional", "\n".join(cell.source for cell in cells[:2]))
+    optional = [part.stated for part in parts(nbformat.read(path, as_version=4)) if part.optional]
+    assert said and int(said[1]) == sum(filter(None, optional)), path.stem
 
 
 def _is_shown(source: str) -> bool:

@@ -1,8 +1,11 @@
 """Draws the course's figures and attaches them to the notebooks that show them: python -m tools.figures [NAME ...]
 
 A figure is a function without arguments in a module of this folder, named as the attachment is: `primer_sm` for
-`attachment:primer_sm.png`. JupyterLab shows no SVG that is attached to Markdown, so Chromium makes PNGs of them, at
-twice the resolution. With --show FOLDER the PNGs are written there, too.
+`attachment:primer_sm.png`. It is drawn as SVG, and Chromium makes a PNG of it, at twice the resolution, because a
+notebook's SVG is not shown everywhere: JupyterLab refuses it as an attachment ("Cannot render unknown image mime
+type"); as a data URI it shows there and in slides, but not in Colab (googlecolab/colabtools#2092), and whoever opens
+the cell sees nothing else; a file beside the notebook is lost in a copy of the notebook and in Colab. A PNG that is
+attached shows in all of them. With --show FOLDER the PNGs are written there, too, and the SVGs they were made of.
 """
 
 from __future__ import annotations
@@ -80,6 +83,7 @@ def main() -> None:
                 for name, data in made.items():
                     if options.show:
                         (options.show / f"{name}.png").write_bytes(data)
+                        (options.show / f"{name}.svg").write_text(drawn[name]().svg(), "utf-8")
                     count += 1
             if count:
                 nbformat.write(notebook, path)

@@ -1,11 +1,14 @@
-"""The commands: sync, check, take, slides."""
+"""The commands: sync, check, take, slides, minutes."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
+import nbformat
+
 from . import pairs, slides
+from .minutes import parts
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 
@@ -31,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         ("check", "say which texts are not those of their notebooks"),
         ("take", "take edited texts into their notebooks"),
         ("slides", "write slides, one HTML page each"),
+        ("minutes", "count how long each notebook takes, part by part, beside what it says"),
     ):
         command = commands.add_parser(name, help=what)
         command.add_argument("names", nargs="*", help="notebooks, by how their names begin; all without one")
@@ -45,6 +49,11 @@ def main(arguments: list[str] | None = None) -> int:
             page = options.out / f"{path.stem}.html"
             page.write_text(slides.deck(path, options.run), "utf-8")
             print(page)
+        return 0
+    if options.command == "minutes":
+        for path in paths:
+            for part in parts(nbformat.read(path, as_version=4)):
+                print(f"{path.stem:28} {part.minutes:5.1f} counted, {part.stated} said  {part.title}".rstrip())
         return 0
     if options.command == "take":
         changed = [path for path in paths if pairs.take(path)]

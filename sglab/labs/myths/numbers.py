@@ -54,6 +54,9 @@ def half_a_millisecond(requests: int = 32, tokens: int = 4096) -> Found:
     found[f"{requests} × {long:,} tokens in 7.21 ms"] = f"{requests * flop(NUM_HEADS, long) / step / 1e12:.1f} TFLOP/s"
     found["tokens generated per second in such steps"] = f"{requests / step:,.0f}"
     found["rows of cache read per second (no throughput)"] = f"{requests * long / step / 1e6:.1f} million"
+    for rows, seconds in ((4 * 4096, 0.51e-3), (8 * 4096, 0.94e-3)):
+        rate, each = rows / seconds / 1e6, seconds / rows * 1e9
+        found[f"{rows:,} rows in {seconds * 1e3:.2f} ms"] = f"{rate:.1f} million per second, {each:.1f} ns each"
     return times["H100"] >= 400, found
 
 
