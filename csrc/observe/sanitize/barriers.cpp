@@ -225,7 +225,11 @@ void BarrierSanitizer::check_replaced(const Actor& actor, const MbarrierEvent& e
 void BarrierSanitizer::note(const Actor& actor, const MbarrierEvent& event, Object& object) {
   const Party here = party(actor);
   object.last = here;
-  if (event.status == MbarrierStatus::kPhaseComplete) object.ended = ++of(actor).events;
+  object.brought = object.brought || event.op == MbarrierUse::Op::kCompleteTx;
+  if (event.status == MbarrierStatus::kPhaseComplete) {
+    object.ended = ++of(actor).events;
+    object.brought = false;
+  }
   switch (event.op) {
     case MbarrierUse::Op::kArrive:
       object.arrival = here;
@@ -351,11 +355,13 @@ void BarrierSanitizer::cluster_finished(const Cluster& cluster) {
     if (!state.valid || state.tx_count == 0) continue;  // or its memory has become something else
     const bool missing = state.tx_count > 0;
     const std::string bytes = std::to_string(std::abs(state.tx_count)) + " bytes";
+    // A producer that waits for its last buffer as for any other announces bytes for it, and brings none.
+    const bool in_vain = missing && !object.brought;
     report("mbarrier_tx_count",
            "at the end of the CTA, " + bytes + (missing ? " have not arrived" : " have arrived unexpected") +
                " at the mbarrier at shared address " + hex(address),
            missing ? object.expect : object.complete, missing ? object.complete : object.expect,
-           missing ? "brought bytes last" : "expected bytes last", address);
+           missing ? "brought bytes last" : "expected bytes last", address, !in_vain);
   }
   states_.erase(cluster.index);
 }

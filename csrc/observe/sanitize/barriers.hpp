@@ -49,6 +49,7 @@ class BarrierSanitizer final : public Detector {
     bool fenced = false, released = false;  // for the cluster: the fence, and the arrival after it
     std::set<std::uint64_t> in_flight;      // operations that are to signal it, by number
     std::uint64_t ended = 0;                // State::events when its last phase ended
+    bool brought = false;                   // bytes have come in this phase
     Party init, inval, last, arrival, expect, complete;
     std::set<Arriver> arrivers;
   };

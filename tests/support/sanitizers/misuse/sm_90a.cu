@@ -170,6 +170,21 @@ KERNEL(bytes_that_never_come) {
   out[threadIdx.x] = in[threadIdx.x];
 }
 
+// As at the end of a pipeline, whose producer takes its last buffer back like any other.
+KERNEL(bytes_announced_in_vain) {
+  __shared__ alignas(16) uint32_t words[64];
+  __shared__ uint64_t barrier;
+  if (threadIdx.x == 0) {
+    INIT(&barrier, 1);
+    FENCE_INIT();
+    EXPECT(&barrier, 256);
+    BULK_LOAD(words, in, 256, &barrier);  // bytes_announced_in_vain: other
+    WAIT(&barrier, 0);
+    if (!kRight) EXPECT(&barrier, 256);  // bytes_announced_in_vain: at
+  }
+  out[threadIdx.x] = in[threadIdx.x];
+}
+
 KERNEL(barrier_counts_differ) {
   if (threadIdx.x < 32) {
     BARRIER(1, 64);  // barrier_counts_differ: at other
