@@ -142,7 +142,7 @@ bool Scheduler::counted(std::span<const std::uint32_t> body) {
   Schedule s;
   s.pcs.assign(body.begin(), body.end());
   find_sources(s);
-  const auto refuse = [&] { return at->second = false; };
+  const auto refuse = [&known = at->second] { return known = false; };
   for (const std::uint32_t pc : body) {
     if (t_.costs[pc].order & kNoUnroll) return refuse();
   }

@@ -155,14 +155,15 @@ def threads_missing() -> Question:
 
 
 def first_arrival_too_many() -> Question:
-    """The softmax warp that is the first to arrive a second time in a phase."""
+    """The softmax warp of CTA 0 that is the first to arrive a second time in a phase."""
 
     def truth() -> int:
         session = GuardedDecode().session()
         try:
             session.run()
         except KernelError:
-            return next(each.at.warp for each in session.findings if each.kind == "barrier_arrived_twice" and each.at)
+            twice = [each.at for each in session.findings if each.kind == "barrier_arrived_twice"]
+            return next(at.warp for at in twice if at is not None and at.cta == (0, 0, 0))
         raise AssertionError("the kernel came to an end")
 
     return Question(

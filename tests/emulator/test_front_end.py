@@ -2,10 +2,11 @@
 
 import random
 
+import numpy as np
 import pytest
 
 from sglab import _core
-from tests.support.emulator.launching import HEADER
+from tests.support.emulator.launching import HEADER, launch
 
 KERNEL = (
     HEADER
@@ -139,3 +140,23 @@ def test_mutated_text_never_crashes() -> None:
                 assert isinstance(module.kernel(name).unsupported, list)
         except _core.PtxError:
             pass
+
+
+def test_the_least_constant_is_its_own_negative() -> None:
+    """As everywhere in constants of 64 bits; an operand's, an initial value's, and an address's in an initial value."""
+    least = 1 << 63
+    ptx = f"""
+.global .align 8 .u64 other = 0;
+.global .align 8 .u64 values[2] = {{--{least}, other--{least}}};
+.entry k(.param .u64 out) {{
+  .reg .b64 %rd<6>;
+  ld.param.u64 %rd1, [out];
+  mov.u64 %rd2, --{least}; st.global.u64 [%rd1], %rd2;
+  ld.global.u64 %rd3, [values]; st.global.u64 [%rd1+8], %rd3;
+  ld.global.u64 %rd4, [values+8]; mov.u64 %rd5, other; sub.u64 %rd4, %rd4, %rd5; st.global.u64 [%rd1+16], %rd4;
+  mov.u64 %rd2, - -{least - 1}; st.global.u64 [%rd1+24], %rd2;
+  ret;
+}}"""
+    out = np.zeros(4, np.uint64)
+    launch(ptx, [out])
+    assert out.tolist() == [least, least, least, least - 1]

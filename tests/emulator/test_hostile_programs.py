@@ -131,6 +131,15 @@ def test_an_immediate_outside_its_range_is_refused(instruction: str) -> None:
     assert outcome.kind == "launch" and "must be" in outcome.text, outcome
 
 
+@pytest.mark.parametrize("address", ["0xa76a215629d84c00", "0x7fffffffffffff00", "0xffffffffffffff00", "0x100000000"])
+@pytest.mark.parametrize("sanitize", [False, True])
+def test_a_shared_address_of_64_bits_is_no_pointer_before_it_is_checked(address: str, sanitize: bool) -> None:
+    """A build with UBSan sees the pointer."""
+    for access in ("ld.shared.u32 %r2, [%rd1];", "st.shared.v4.b32 [%rd1], {%r1, %r1, %r1, %r1};"):
+        outcome = run_alone(entry(f"mov.b64 %rd1, {address}; {access}"), sanitize=SANITIZERS if sanitize else ())
+        assert outcome.kind == "out_of_bounds", outcome
+
+
 def test_more_initial_values_than_elements() -> None:
     text = ".visible .func f() { ret; }\n"
     values = ", ".join(["f"] * 100_000)

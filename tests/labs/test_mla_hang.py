@@ -85,7 +85,7 @@ def test_only_the_barrier_is_put_in() -> None:
 @pytest.mark.parametrize(
     ("question", "right", "wrong"),
     [
-        (lab.first_arrival_too_many(), 3, 9),
+        (lab.first_arrival_too_many(), 2, 9),
         (lab.what_ends(), {"bar.sync"}, {"bar.sync", "nothing"}),
     ],
 )

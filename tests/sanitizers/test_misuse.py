@@ -63,3 +63,13 @@ def test_a_named_barrier_has_no_place_in_memory() -> None:
     findings, _ = fault.launch(fault.name)
     (finding,) = [finding for finding in findings if finding.kind == fault.kind]
     assert finding.space == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "severity"),
+    [("bytes_announced_in_vain", "warning"), ("bytes_that_never_come", "error"), ("bytes_not_expected", "error")],
+)
+def test_bytes_that_are_announced_and_never_awaited_are_a_warning(name: str, severity: str) -> None:
+    fault = next(fault for fault in FAULTS if fault.name == name)
+    findings, _ = fault.launch(name)
+    assert {finding.severity for finding in findings if finding.kind == fault.kind} == {severity}

@@ -178,7 +178,7 @@ Operand Parser::simple_operand() {
   const bool minus = scan_.accept('-');
   if (!scan_.at_number()) {
     result.kind = OperandKind::kInteger;
-    result.value = minus ? -constant_unary() : constant_unary();
+    result.value = minus ? negative(constant_unary()) : constant_unary();
     return result;
   }
   const Number number = scan_.number();

@@ -80,6 +80,10 @@ class Parser {
   std::int64_t constant();
   std::int64_t constant_binary(int precedence);
   std::int64_t constant_unary();
+  // Constants have 64 bits and wrap.
+  static std::int64_t negative(std::int64_t value) {
+    return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(value));
+  }
 
   // body.cpp: statements
   void body();

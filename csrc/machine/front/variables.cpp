@@ -213,7 +213,7 @@ void Parser::initial_value(Symbol& symbol, unsigned element, std::uint64_t& at, 
     if (scan_.peek() == '+' || scan_.peek() == '-') {
       const bool minus = scan_.accept('-');
       if (!minus) scan_.expect('+');
-      relocation.value = minus ? -constant_unary() : constant_unary();
+      relocation.value = minus ? negative(constant_unary()) : constant_unary();
     }
     if (element != 8 && element != 4) scan_.fail("an address needs a 4- or 8-byte element");
     symbol.relocations.push_back(relocation);
@@ -294,7 +294,7 @@ std::int64_t Parser::constant_unary() {
   if (++depth_ > 64) scan_.fail("expression nested too deeply");
   std::int64_t value = 0;
   if (scan_.accept('-')) {
-    value = static_cast<std::int64_t>(~static_cast<std::uint64_t>(constant_unary()) + 1);
+    value = negative(constant_unary());
   } else if (scan_.accept('~')) {
     value = ~constant_unary();
   } else if (scan_.accept('!')) {

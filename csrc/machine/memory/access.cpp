@@ -123,13 +123,15 @@ void shared_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::
                    unsigned bytes, unsigned align, Places& places) {
   const std::uint64_t window = w.cta->window;
   const std::uint64_t first = w.program->first_shared(), limit = w.cluster->shared_bytes - first;
+  // As a number: what is not known to be inside is no pointer yet.
+  const std::uint64_t begin = reinterpret_cast<std::uint64_t>(w.cta->shared) - window;
   std::uint64_t all = 0;
   bool own = true;
   for_lanes(lanes, [&](int l) {
     all |= addresses[l];
     const std::uint64_t offset = addresses[l] - window - first;
     own = own && offset < limit && offset + bytes <= limit;
-    places.at[l] = w.cta->shared + (addresses[l] - window);
+    places.at[l] = reinterpret_cast<std::uint8_t*>(begin + addresses[l]);
   });
   if (all & (align - 1)) {
     const int lane = first_misaligned(addresses, lanes, align);

@@ -39,8 +39,9 @@ void BarrierSanitizer::launched(const Launch&) {
 }
 
 void BarrierSanitizer::cluster_started(const Cluster& cluster) {
-  states_[cluster.index] = {};
-  states_[cluster.index].exits.resize(cluster.ctas.size());
+  State& state = states_[cluster.index] = {};
+  state.exits.resize(cluster.ctas.size());
+  state.heard.resize(cluster.warps.size());
 }
 
 // In place of an mbarrier's address: a named barrier has no place in memory.
@@ -92,26 +93,67 @@ void BarrierSanitizer::arrived(const Actor& actor, const BarrierUse& use) {
     object.published = true;
     object.released = object.released || (cluster && (object.fenced || use.order != Order::kRelaxed));
   });
-  if (cluster) return;
-  Named& named = of(actor).named[actor.warp->cta->rank * 32 + use.number];
+  Named& named = named_of(actor, use);
+  if (cluster) {
+    named.ends[use.phase % kPhases] = ++of(actor).events;
+    return;
+  }
   if (named.arrivals.empty() || named.phase != use.phase) {
-    named.arrivals.clear();
+    named.arrivals_before = std::exchange(named.arrivals, {});
+    named.again_before = std::exchange(named.again, {});
     named.first = party(actor);
     named.first_slot = actor.warp->slot;
   }
   named.phase = use.phase;
+  named.ends[use.phase % kPhases] = ++of(actor).events;
   check_same_instruction(actor, use, named);
   const auto [known, fresh] = named.arrivals.try_emplace(actor.warp->slot, party(actor));
   if (fresh) {
     if (use.threads == 0) ++named.total[actor.warp->slot];
+    check_apart(actor, use, named);
     return;
   }
   if ((known->second.lanes & actor.lanes) != 0) {
-    report("barrier_arrived_twice",
-           "a warp arrives twice in one phase of barrier " + std::to_string(use.number), party(actor),
-           known->second, "arrived first", kNamed);
+    const Pcs pcs{known->second.pc, pc_of(actor)};
+    named.twice.try_emplace(pcs, known->second, party(actor));
+    named.again.insert(pcs);
   }
   known->second.lanes |= actor.lanes;
+}
+
+void BarrierSanitizer::passed(const Actor& actor, const BarrierUse& use) {
+  hear(actor, named_of(actor, use).ends[use.phase % kPhases]);
+}
+
+void BarrierSanitizer::hear(const Actor& actor, std::uint64_t event) {
+  std::uint64_t& heard = of(actor).heard[actor.warp->slot];
+  heard = std::max(heard, event);
+}
+
+// A barrier counts arrivals, whoever makes them: a warp may make several of a phase, if it is certain which
+// phase each one counts in. It is where whoever comes to the next phase comes after the end of this one; a
+// warp that has heard of nobody since then might as well have come before, and ended it in another's place.
+void BarrierSanitizer::check_apart(const Actor& actor, const BarrierUse& use, Named& named) {
+  if (use.phase == 0 || of(actor).heard[actor.warp->slot] >= named.ends[(use.phase - 1) % kPhases]) return;
+  const std::string barrier = "barrier " + std::to_string(use.number);
+  for (const Pcs& pcs : named.again_before) {
+    const auto& [first, again] = named.twice.at(pcs);
+    report("barrier_arrived_twice",
+           "a warp arrives twice in one phase of " + barrier + ", and warp " +
+               std::to_string(actor.warp->index) +
+               " comes to a next phase without having waited for the end of that one: timing decides whose "
+               "arrivals end it",
+           again, first, "arrived first", kNamed);
+  }
+  if (!std::exchange(named.again_before, {}).empty()) named.arrivals_before.clear();
+  const auto before = named.arrivals_before.find(actor.warp->slot);
+  if (before == named.arrivals_before.end()) return;
+  report(
+      "barrier_arrived_twice",
+      "a warp arrives at " + barrier +
+          " for two phases without waiting in between: it may arrive twice in one, which then ends without "
+          "another warp",
+      party(actor), before->second, "arrived first", kNamed);
 }
 
 // bar.sync and its like are .aligned: "all threads in the warp must execute the same" instruction (PTX ISA,
@@ -183,6 +225,11 @@ void BarrierSanitizer::check_replaced(const Actor& actor, const MbarrierEvent& e
 void BarrierSanitizer::note(const Actor& actor, const MbarrierEvent& event, Object& object) {
   const Party here = party(actor);
   object.last = here;
+  object.brought = object.brought || event.op == MbarrierUse::Op::kCompleteTx;
+  if (event.status == MbarrierStatus::kPhaseComplete) {
+    object.ended = ++of(actor).events;
+    object.brought = false;
+  }
   switch (event.op) {
     case MbarrierUse::Op::kArrive:
       object.arrival = here;
@@ -237,6 +284,20 @@ void BarrierSanitizer::mbarrier(const Actor& actor, const MbarrierEvent& event) 
   note(actor, event, object);
 }
 
+void BarrierSanitizer::mbarrier_passed(const Actor& actor, const MbarrierWait& wait) {
+  if (wait.phase >= 0) hear(actor, of(actor).objects[wait.address].ended);
+}
+
+// Who waits for columns waits for a warp that gives some back.
+void BarrierSanitizer::tensor_memory(const Actor& actor, const TmemUse& use) {
+  if (use.op == TmemUse::Op::kAlloc) hear_now(actor);
+}
+
+// A wgmma needs all four warps.
+void BarrierSanitizer::waited(const Actor& actor, GroupKind group, std::uint32_t, bool) {
+  if (group == GroupKind::kWgmma) hear_now(actor);
+}
+
 void BarrierSanitizer::issued(const Actor& actor, const AsyncOp& op) {
   if (op.mbarrier == kNoMbarrier || op.kind == AsyncOp::Kind::kArrival) return;
   for_each_signalled(*actor.warp->cluster, op,
@@ -272,6 +333,7 @@ void BarrierSanitizer::check_alive(const Actor& actor, std::uint64_t address, bo
 
 void BarrierSanitizer::accessed(const Actor& actor, const Access& access) {
   const Cluster& cluster = *actor.warp->cluster;
+  if (access.reads && (access.atomic || access.order != Order::kWeak)) hear_now(actor);
   const bool tells = access.writes && (access.atomic || access.order != Order::kWeak);
   if (tells) for_each_own(actor, [](Object& object) { object.published = object.released = true; });
   if (access.space != Space::kShared || cluster.ctas.size() == 1) return;
@@ -293,11 +355,13 @@ void BarrierSanitizer::cluster_finished(const Cluster& cluster) {
     if (!state.valid || state.tx_count == 0) continue;  // or its memory has become something else
     const bool missing = state.tx_count > 0;
     const std::string bytes = std::to_string(std::abs(state.tx_count)) + " bytes";
+    // A producer that waits for its last buffer as for any other announces bytes for it, and brings none.
+    const bool in_vain = missing && !object.brought;
     report("mbarrier_tx_count",
            "at the end of the CTA, " + bytes + (missing ? " have not arrived" : " have arrived unexpected") +
                " at the mbarrier at shared address " + hex(address),
            missing ? object.expect : object.complete, missing ? object.complete : object.expect,
-           missing ? "brought bytes last" : "expected bytes last", address);
+           missing ? "brought bytes last" : "expected bytes last", address, !in_vain);
   }
   states_.erase(cluster.index);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -28,7 +29,11 @@ class BarrierSanitizer final : public Detector {
   void accessed(const Actor& actor, const Access& access) override;
   void fenced(const Actor& actor, const Fence& fence) override;
   void arrived(const Actor& actor, const BarrierUse& use) override;
+  void passed(const Actor& actor, const BarrierUse& use) override;
   void mbarrier(const Actor& actor, const MbarrierEvent& event) override;
+  void mbarrier_passed(const Actor& actor, const MbarrierWait& wait) override;
+  void tensor_memory(const Actor& actor, const TmemUse& use) override;
+  void waited(const Actor& actor, GroupKind group, std::uint32_t pending, bool read_only) override;
   void issued(const Actor& actor, const AsyncOp& op) override;
   void performed(const Actor& actor, const AsyncOp& op, const Footprint& footprint) override;
   void explain(const Fault& fault, Finding& finding) override;
@@ -43,12 +48,20 @@ class BarrierSanitizer final : public Detector {
     bool published = false;                 // to the initialiser's CTA
     bool fenced = false, released = false;  // for the cluster: the fence, and the arrival after it
     std::set<std::uint64_t> in_flight;      // operations that are to signal it, by number
+    std::uint64_t ended = 0;                // State::events when its last phase ended
+    bool brought = false;                   // bytes have come in this phase
     Party init, inval, last, arrival, expect, complete;
     std::set<Arriver> arrivers;
   };
+  static constexpr std::size_t kPhases = 32;  // of a barrier that are kept apart
+  using Pcs = std::pair<std::int64_t, std::int64_t>;
   struct Named {
     std::uint64_t phase = 0;
-    std::map<std::uint32_t, Party> arrivals;  // by slot, of this phase
+    std::map<std::uint32_t, Party> arrivals, arrivals_before;  // by slot, of this phase and the one before
+    // The first arrival and a later one of a warp in one phase: where first, by their instructions.
+    std::map<Pcs, std::pair<Party, Party>> twice;
+    std::set<Pcs> again, again_before;          // those of this phase, and of the one before
+    std::array<std::uint64_t, kPhases> ends{};  // by phase: State::events at its last arrival
     Party first;
     std::uint32_t first_slot = 0;
     std::map<std::uint32_t, std::uint64_t> total;  // arrivals of each warp, where all threads must come
@@ -59,14 +72,23 @@ class BarrierSanitizer final : public Detector {
     std::unordered_map<std::uint32_t, Object> objects;  // by address
     std::map<std::uint32_t, Named> named;               // by rank * 32 + number
     std::vector<Party> exits;                           // the last of each CTA, by rank
+    std::uint64_t events = 0;
+    std::vector<std::uint64_t> heard;  // by slot: the last event of other warps that a warp may know of
   };
   State& of(const Actor& actor) { return states_[actor.warp->cluster->index]; }
+  Named& named_of(const Actor& actor, const BarrierUse& use) {
+    const bool cluster = use.number == kClusterBarrierNumber;
+    return of(actor).named[(cluster ? 0 : actor.warp->cta->rank * 32) + use.number];
+  }
   template <class F>
   void for_each_own(const Actor& actor, F f);
   void check_use(const Actor& actor, const MbarrierEvent& event, const Object& object);
   void check_replaced(const Actor& actor, const MbarrierEvent& event, const Object& object);
   void check_same_instruction(const Actor& actor, const BarrierUse& use, Named& named);
   void check_totals(const Named& named);
+  void check_apart(const Actor& actor, const BarrierUse& use, Named& named);
+  void hear(const Actor& actor, std::uint64_t event);
+  void hear_now(const Actor& actor) { hear(actor, ++of(actor).events); }
   void note(const Actor& actor, const MbarrierEvent& event, Object& object);
   void check_alive(const Actor& actor, std::uint64_t address, bool own_matters, bool reads = false);
   void report(const char* kind, std::string message, const Party& at, const Party& other,

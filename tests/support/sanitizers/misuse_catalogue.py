@@ -68,6 +68,7 @@ BARRIERS = (
     Fault("mbarrier_not_published", "mbarrier_unpublished", (1, 0), schedulers=("fair", "in_order")),
     Fault("bytes_not_expected", "mbarrier_tx_count", (0, 0)),
     Fault("bytes_that_never_come", "mbarrier_tx_count", (0, 0)),
+    Fault("bytes_announced_in_vain", "mbarrier_tx_count", (0, 0)),
     Fault("barrier_counts_differ", "barrier_count", (None, None), fails=True),
     Fault("barrier_arrived_twice", "barrier_arrived_twice", (0, 0), block=96),
     Fault("barrier_in_half_a_warp", "barrier_diverged"),

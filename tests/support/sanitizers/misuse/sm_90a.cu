@@ -170,6 +170,21 @@ KERNEL(bytes_that_never_come) {
   out[threadIdx.x] = in[threadIdx.x];
 }
 
+// As at the end of a pipeline, whose producer takes its last buffer back like any other.
+KERNEL(bytes_announced_in_vain) {
+  __shared__ alignas(16) uint32_t words[64];
+  __shared__ uint64_t barrier;
+  if (threadIdx.x == 0) {
+    INIT(&barrier, 1);
+    FENCE_INIT();
+    EXPECT(&barrier, 256);
+    BULK_LOAD(words, in, 256, &barrier);  // bytes_announced_in_vain: other
+    WAIT(&barrier, 0);
+    if (!kRight) EXPECT(&barrier, 256);  // bytes_announced_in_vain: at
+  }
+  out[threadIdx.x] = in[threadIdx.x];
+}
+
 KERNEL(barrier_counts_differ) {
   if (threadIdx.x < 32) {
     BARRIER(1, 64);  // barrier_counts_differ: at other
@@ -179,12 +194,19 @@ KERNEL(barrier_counts_differ) {
   out[threadIdx.x] = in[threadIdx.x];
 }
 
+// A barrier counts arrivals: that of a warp which arrives and then waits is two. Without waiting it runs
+// ahead into the next phase, and who else is in which is up to timing.
 KERNEL(barrier_arrived_twice) {
   if (threadIdx.x < 32) {
-    BARRIER_ARRIVE(1, 96);               // barrier_arrived_twice: other
-    if (!kRight) BARRIER_ARRIVE(1, 96);  // barrier_arrived_twice: at
-  } else if (kRight || threadIdx.x < 64) {
-    BARRIER(1, 96);
+    BARRIER_ARRIVE(1, 128);  // barrier_arrived_twice: other
+    if (kRight) {
+      BARRIER(1, 128);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 5; ++i) BARRIER_ARRIVE(1, 128);  // barrier_arrived_twice: at other
+    }
+  } else {
+    BARRIER(1, 128);
   }
   out[threadIdx.x] = in[threadIdx.x];
 }
