@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -27,8 +28,8 @@ def launches_on(device: EmulatedDevice) -> Iterator[None]:
     compiler = cute.compile
     _Later.device = device
 
-    def compile_later(function: Any, *examples: Any, **options: Any) -> _Later:
-        return _Later(compiler, function, examples)
+    def compile_later(function: Any, *examples: Any, options: Any = None, **named: Any) -> _Later:
+        return _Later(compiler, function, _in_order(function, examples, named))
 
     with (
         patch.object(cute, "compile", compile_later),
@@ -45,6 +46,15 @@ def hardware_of(device: EmulatedDevice) -> Iterator[None]:
 
     with patch.object(cutlass.utils, "HardwareInfo", lambda *_: _Hardware(device)):
         yield
+
+
+def _in_order(function: Any, given: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
+    """Arguments by position, as the compiled function takes them."""
+    if not named:
+        return given
+    bound = inspect.signature(function).bind(*given, **named)
+    bound.apply_defaults()
+    return bound.args
 
 
 class _Hardware:

@@ -41,8 +41,8 @@ def vocabulary() -> list[str]:
 
 def modules() -> Iterator[str]:
     yield from (case.ptx() for case in CASES)
-    for path in sorted((Path(corpus.__file__).parent / "ptx").rglob("*.ptx")):
-        yield path.read_text()
+    for path in sorted((Path(corpus.__file__).parent / "ptx").glob("*.ptx.xz")):
+        yield lzma.decompress(path.read_bytes()).decode()
 
 
 def statements() -> Iterator[tuple[str, Statements]]:
