@@ -48,7 +48,7 @@ def test_what_was_not_declared_is_refused() -> None:
     with launches_on(EmulatedDevice("sm_90a")):
         compiled = cute.compile(_copy, declared(64, 4), declared(64, 4), cutlass.Float32(0), stream=make_fake_stream())
         odd = torch.zeros(3, 5)
-        with pytest.raises(LaunchError, match="stride of dimension 0: .* a multiple of 4; got 5"):
+        with pytest.raises(LaunchError, match=r"stride of dimension 0: .* a multiple of 4; got 5"):
             compiled(odd, odd, 1.0)
-        with pytest.raises(LaunchError, match="stride of dimension 1: .* 1; got 4"):
+        with pytest.raises(LaunchError, match=r"stride of dimension 1: .* 1; got 4"):
             compiled(torch.zeros(64).as_strided((4, 4), (8, 4)), torch.zeros(4, 4), 1.0)

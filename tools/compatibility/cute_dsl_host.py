@@ -156,8 +156,8 @@ def _unknown(tensor: Any, example: Any, given: torch.Tensor) -> Any:
 class _Declared:
     """A tensor of which the compiler knows only what host code declared, its example.
 
-    The compiled function takes a struct: the address, then the sizes and strides that were left open, each as wide as it
-    was declared.
+    The compiled function takes a struct: the address, then the sizes and strides that were left open, each as wide as
+    it was declared.
     """
 
     def __init__(self, example: Any, given: torch.Tensor) -> None:
