@@ -3,7 +3,7 @@
     python -m tests.emulator.golden.make_qualifiers
 
 Every instruction of the conformance cases and of the corpus, with its operands, is tried with each word of the table
-added, in place of one of its own, and with one of its own left out. Writes qualifiers.txt.xz beside this file: one
+added, with one of its own left out, and with another word of its opcode in place of one of its own. Writes qualifiers.txt.xz beside this file: one
 mnemonic per line that ptxas takes for sm_90a or sm_100a.
 """
 
@@ -13,7 +13,7 @@ import lzma
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from sglab import _core
@@ -24,19 +24,27 @@ from tests.support import corpus
 GOLDEN = Path(__file__).parent / "qualifiers.txt.xz"
 MORE = "v2 v4 v8 rna ftz sat satfinite relu NaN xorsign abs volatile weak relaxed acquire release acq_rel sc mmio nc cc"
 STATEMENT = re.compile(r"^[ \t]*(?:@!?%?\w+[ \t]+)?([a-z]\w*(?:\.[\w:]+)+)[ \t]+([^;{]*(?:\{[^;]*)?);", re.M)
+# Words that ptxas takes with any instruction that has operands, and that change nothing.
+IGNORED = set(
+    "acc::f16 acc::f32 b4x16_p64 b6x16_p32 b8x16 box_dim element_stride elemtype fill_mode finite global_address"
+    " global_dim global_stride infinite interleave_layout normal notanumber number rank subnormal swizzle_atomicity"
+    " swizzle_mode".split()
+)
 JUMPS = {"bra", "call", "ret", "brx"}
-ERROR = re.compile(r"line (\d+); (error|fatal)")
+ERROR = re.compile(r"line (\d+); error")
 Statements = dict[str, tuple[int, int]]  # of a module, by mnemonic: where it begins and ends
 
 
-def vocabulary() -> list[str]:
-    """Words that qualify some instruction."""
-    words = set(MORE.split())
+def vocabulary() -> dict[str, list[str]]:
+    """Words that qualify instructions, by opcode; those of all under ""."""
+    words = {"": set(MORE.split())}
     for pattern in {row[1] for row in _core.instruction_forms()}:
         opcode = re.split(r"[.\[]", pattern, maxsplit=1)[0]
         for item in ITEM.findall(pattern[len(opcode) :]):
-            words.update(choice.lstrip(".") for choice in item.strip(".[]{}").split("|"))
-    return sorted(word for word in words if re.fullmatch(r"[A-Za-z][\w:]*", word))
+            own = {choice.lstrip(".") for choice in item.strip(".[]{}").split("|")} - IGNORED
+            for key in ("", opcode):
+                words.setdefault(key, set()).update(word for word in own if re.fullmatch(r"[A-Za-z][\w:]*", word))
+    return {opcode: sorted(own) for opcode, own in words.items()}
 
 
 def modules() -> Iterator[str]:
@@ -58,65 +66,59 @@ def statements() -> Iterator[tuple[str, Statements]]:
             yield text, found
 
 
-def variants(mnemonic: str, words: Iterable[str]) -> list[str]:
+def variants(mnemonic: str, words: dict[str, list[str]]) -> list[str]:
     """Those that the table does not know."""
     parts = mnemonic.split(".")
     tried = {".".join(parts[:at] + parts[at + 1 :]) for at in range(1, len(parts))}
-    for word in words:
-        tried.add(f"{mnemonic}.{word}")
+    tried.update(f"{mnemonic}.{word}" for word in words[""])
+    for word in words.get(parts[0], []):
         tried.update(".".join([*parts[:at], word, *parts[at + 1 :]]) for at in range(1, len(parts)))
     return sorted(one for one in tried if _core.instruction_effects(one) is None)
 
 
-def complaints(text: str, arch: str) -> tuple[set[int], int]:
-    """Lines that ptxas complains of, and the one at which it could not read on, or 0."""
+def complaints(text: str, arch: str) -> set[int] | None:
+    """Lines that ptxas complains of; None if it did not read to the end, which some text makes it do without a word."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "module.ptx"
         source.write_text(text)
         command = ["ptxas", "-O0", f"-arch={arch}", "-o", str(Path(folder) / "module.cubin"), str(source)]
-        said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
-    lines, end = set(), 0
-    for line, kind in ERROR.findall(said):
-        lines.add(int(line))
-        end = int(line) if kind == "fatal" else end
-    return lines, end
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "syntax error" in ran.stderr or (ran.returncode and "aborted due to errors" not in ran.stderr):
+        return None
+    return {int(line) for line in ERROR.findall(ran.stderr)}
 
 
-def taken(text: str, found: Statements, words: list[str], arch: str) -> set[str]:
-    """The variants of a module's instructions that ptxas takes; each stands in a line after the instruction."""
+def for_arch(text: str, arch: str) -> str:
     text = re.sub(r"\.version\s+[\d.]+", ".version 9.0", text, count=1)
-    text = re.sub(r"(\.target)\s+\w+", rf"\1 {arch}", text, count=1)
-    if complaints(text, arch)[0]:
+    return re.sub(r"(\.target)\s+\w+", rf"\1 {arch}", text, count=1)
+
+
+def taken(before: str, after: str, operands: str, tried: list[str], arch: str) -> set[str]:
+    """Those of the mnemonics that ptxas takes with these operands between two halves of a module."""
+    if not tried:
         return set()
-    lines: list[str] = []
-    tried: dict[int, str] = {}
-    last = 0
-    for match in STATEMENT.finditer(text):
-        mnemonic = match[1]
-        if mnemonic not in found:
-            continue
-        found.pop(mnemonic)
-        lines += text[last : match.end()].split("\n")
-        last = match.end()
-        operands = " ".join(text[match.end(1) : last].split())
-        for one in variants(mnemonic, words):
-            lines.append(f"{one} {operands}")
-            tried[len(lines)] = one
-    lines += text[last:].split("\n")
-    while True:
-        bad, end = complaints("\n".join(lines), arch)
-        if not end:
-            return {one for line, one in tried.items() if line not in bad}
-        at = max(line for line in tried if line <= end)
-        tried.pop(at)
-        lines[at - 1] = ""
+    first = before.count("\n") + 2
+    bad = complaints("\n".join([before, *(f"{one} {operands}" for one in tried), after]), arch)
+    if bad is not None:
+        return {one for line, one in enumerate(tried, first) if line not in bad}
+    if len(tried) == 1:
+        return set()
+    half = len(tried) // 2
+    return taken(before, after, operands, tried[:half], arch) | taken(before, after, operands, tried[half:], arch)
 
 
 if __name__ == "__main__":
     words, orders = vocabulary(), set()
     for text, found in statements():
         for arch in ARCHES:
-            orders |= taken(text, dict(found), words, arch)
+            whole = for_arch(text, arch)
+            if complaints(whole, arch) != set():
+                continue  # a module of the other architecture
+            for match in STATEMENT.finditer(whole):
+                if match[1] in found and match.start(1) - found[match[1]][0] == len(whole) - len(text):
+                    before, after = whole[: match.end()], whole[match.end() :]
+                    operands = " ".join(whole[match.end(1) : match.end()].split())
+                    orders |= taken(before, after, operands, variants(match[1], words), arch)
     with lzma.open(GOLDEN, "wt") as file:
         file.write("\n".join(sorted(orders)) + "\n")
     print(len(orders), "mnemonics")
