@@ -3,8 +3,8 @@
     python -m tests.emulator.golden.make_qualifiers
 
 Every instruction of the conformance cases and of the corpus, with its operands, is tried with each word of the table
-added, with one of its own left out, and with another word of its opcode in place of one of its own. Writes qualifiers.txt.xz beside this file: one
-mnemonic per line that ptxas takes for sm_90a or sm_100a.
+added, with one of its own left out, and with another word of its opcode in place of one of its own. Writes
+qualifiers.txt.xz beside this file: one mnemonic per line that ptxas takes for sm_90a or sm_100a.
 """
 
 from __future__ import annotations
@@ -25,11 +25,30 @@ GOLDEN = Path(__file__).parent / "qualifiers.txt.xz"
 MORE = "v2 v4 v8 rna ftz sat satfinite relu NaN xorsign abs volatile weak relaxed acquire release acq_rel sc mmio nc cc"
 STATEMENT = re.compile(r"^[ \t]*(?:@!?%?\w+[ \t]+)?([a-z]\w*(?:\.[\w:]+)+)[ \t]+([^;{]*(?:\{[^;]*)?);", re.M)
 # Words that ptxas takes with any instruction that has operands, and that change nothing.
-IGNORED = set(
-    "acc::f16 acc::f32 b4x16_p64 b6x16_p32 b8x16 box_dim element_stride elemtype fill_mode finite global_address"
-    " global_dim global_stride infinite interleave_layout normal notanumber number rank subnormal swizzle_atomicity"
-    " swizzle_mode".split()
-)
+IGNORED = {
+    "acc::f16",
+    "acc::f32",
+    "b4x16_p64",
+    "b6x16_p32",
+    "b8x16",
+    "box_dim",
+    "element_stride",
+    "elemtype",
+    "fill_mode",
+    "finite",
+    "global_address",
+    "global_dim",
+    "global_stride",
+    "infinite",
+    "interleave_layout",
+    "normal",
+    "notanumber",
+    "number",
+    "rank",
+    "subnormal",
+    "swizzle_atomicity",
+    "swizzle_mode",
+}
 JUMPS = {"bra", "call", "ret", "brx"}
 ERROR = re.compile(r"line (\d+); error")
 Statements = dict[str, tuple[int, int]]  # of a module, by mnemonic: where it begins and ends

@@ -78,7 +78,8 @@ std::uint32_t Shadow::with_reader(std::uint32_t reads, const Touch& touch, Judge
   return after;
 }
 
-// What the cell becomes. By value: a cell that was written in halves and read whole would stall the processor.
+// What the cell becomes. By value: a cell that was written in halves and read whole would stall the
+// processor.
 Shadow::Cell Shadow::touched(const Cell cell, Touch& touch, Judge& judge) {
   const std::uint32_t alone = touch.record << 5 | touch.lane;
   if (cell.write >> 5 != touch.known_write) check(cell.write, true, touch.known_write, judge);
