@@ -18,8 +18,8 @@ from pathlib import Path
 
 from sglab import _core
 from tests.emulator.golden.make_modifier_orders import ARCHES, ITEM
-from tests.emulator.test_assembles import CASES
 from tests.support import corpus
+from tests.support.conformance import compare, convert, floating, integer
 
 GOLDEN = Path(__file__).parent / "qualifiers.txt.xz"
 MORE = "v2 v4 v8 rna ftz sat satfinite relu NaN xorsign abs volatile weak relaxed acquire release acq_rel sc mmio nc cc"
@@ -67,7 +67,8 @@ def vocabulary() -> dict[str, list[str]]:
 
 
 def modules() -> Iterator[str]:
-    yield from (case.ptx() for case in CASES)
+    for family in (integer, floating, convert, compare):
+        yield from (case.ptx() for case in family.cases())
     for path in sorted((Path(corpus.__file__).parent / "ptx").glob("*.ptx.xz")):
         yield lzma.decompress(path.read_bytes()).decode()
 
