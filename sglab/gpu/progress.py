@@ -41,6 +41,12 @@ def announced(what: str) -> Iterator[None]:
             _say(f"{what}: {time.perf_counter() - start:.1f} s")
 
 
+@cache
+def say_once(text: str) -> None:
+    """Says what a user should know but need not answer; the same text only once."""
+    _say(text)
+
+
 def _stream() -> TextIO:
     """stderr; in a notebook stdout, since it draws stderr on red, as if something had failed."""
     return sys.stdout if "ipykernel" in type(sys.stdout).__module__ else sys.stderr

@@ -10,10 +10,11 @@ from sglab.emulator.device import EmulatedDevice, default_device
 from sglab.gpu.core import NoEmulatorError
 from sglab.gpu.errors import missing
 from sglab.gpu.launch_record import LaunchRecord
+from sglab.gpu.progress import say_once
 from sglab.triton.emulator import EmulatedLauncher
 from sglab.triton.interpreter import interpret
 from sglab.triton.kept import KeptLaunches, gpu_key
-from sglab.triton.routing import canonical_grid, choose
+from sglab.triton.routing import canonical_grid, choose, wish
 from sglab.triton.specialize import Specializer
 
 
@@ -25,7 +26,7 @@ def triton_kernel(function: Callable | None = None, **options: Any) -> Any:
     """Makes a Triton kernel, or a helper that kernels call, out of a Python function. Used like `triton.jit`.
 
     The result is a `triton.JITFunction`: `kernel[grid](*arguments, **options)` launches it. CUDA tensors run on their
-    GPU; CPU tensors run on the emulator, or under Triton's interpreter where the emulator cannot.
+    GPU; CPU tensors run on the emulator, or under Triton's interpreter where the emulator cannot, which is said.
     `route="cuda" | "emulator" | "interpreter"`, or the environment variable SGLAB_TRITON, insists on one of them.
     `device=EmulatedDevice(...)` chooses the emulated GPU. A launch returns a LaunchRecord, also kept as
     `kernel.last_launch`.
@@ -88,6 +89,8 @@ def _kernel_class() -> type:
             elif chosen == "emulator":
                 report = self._launcher.launch(device or default_device(), specializer, bound, sizes)
             else:
+                if wish(self.__name__, route)[0] is None:
+                    say_once(f"{self.__name__} runs under Triton's interpreter, not on the emulator: {reason}")
                 remark = interpret(self, sizes, bound.values)
                 reason = f"{reason}; {remark}" if remark else reason
             self.last_launch = LaunchRecord(self.__name__, chosen, reason, sizes, report)

@@ -14,6 +14,7 @@ import triton.language as tl
 from sglab.emulator import EmulatedDevice, capture
 from sglab.gpu.errors import LaunchError
 from sglab.gpu.fault import KernelError
+from sglab.gpu.progress import say_once
 from sglab.triton import triton_kernel
 
 
@@ -95,6 +96,22 @@ def test_add_matches_torch(run: Callable[..., Any], n: int, dtype: Any) -> None:
     assert record.grid == (triton.cdiv(n, 64), 1, 1)
     assert _add.last_launch is record
     assert _add.last_route == record.route
+
+
+def test_the_interpreter_in_the_place_of_the_emulator_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(EmulatedDevice, "unsupported", lambda *_: ["instruction vadd (PTX line 3)"])
+    say_once.cache_clear()
+    x, out = torch.randn(8), torch.zeros(8)
+    for _ in range(2):
+        assert _add[(1,)](x, x, out, 8).route == "interpreter"
+    assert torch.equal(out, x + x)
+    said = capfd.readouterr().err
+    wanted = "_add runs under Triton's interpreter, not on the emulator: the tensors are on the CPU, and the emulator"
+    assert said.count(f"{wanted} lacks instruction vadd (PTX line 3)") == 1
+    _add[(1,)](x, x, out, 8, route="interpreter")
+    assert "interpreter" not in capfd.readouterr().err
 
 
 def test_grid_may_be_a_function_of_the_arguments(run: Callable[..., Any]) -> None:

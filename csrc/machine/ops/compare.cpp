@@ -35,6 +35,12 @@ struct F16 {
   using Value = float;
   static float load(u16 v) { return f32_from_f16(v); }
 };
+// With .ftz.
+struct FlushedF16 {
+  using Store = u16;
+  using Value = float;
+  static float load(u16 v) { return f32_from_f16((v & 0x7c00) == 0 ? static_cast<u16>(v & 0x8000) : v); }
+};
 struct Bf16 {
   using Store = u16;
   using Value = float;
@@ -219,12 +225,17 @@ struct Pattern {
 template <class K, Compare C>
 void row(Table& t, const char* type) {
   const char* const name = kNames[static_cast<int>(C)];
-  constexpr bool flushes = __is_same(typename K::Store, float);
+  constexpr bool flushes = __is_same(typename K::Store, float), flushed = __is_same(K, FlushedF16);
   t.type(type, ' ');
-  t.row(Pattern("setp.", name, flushes ? "[.and|.or|.xor][.ftz].$" : "[.and|.or|.xor].$").text, kCompares,
-        build_setp, setp<K, C>);
+  t.row(Pattern("setp.", name,
+                flushes   ? "[.and|.or|.xor][.ftz].$"
+                : flushed ? "[.and|.or|.xor].ftz.$"
+                          : "[.and|.or|.xor].$")
+            .text,
+        kCompares, build_setp, setp<K, C>);
   const char* const results = flushes              ? "[.and|.or|.xor][.ftz].{u32|s32|f32|f16|bf16}.$"
-                              : __is_same(K, F16)  ? "[.and|.or|.xor].{u16|s16|u32|s32|f16}.$"
+                              : flushed            ? "[.and|.or|.xor].ftz.{u16|s16|u32|s32|f16}.$"
+                              : __is_same(K, F16)  ? "[.and|.or|.xor].{u16|s16|u32|s32|f16|bf16}.$"
                               : __is_same(K, Bf16) ? "[.and|.or|.xor].{u16|s16|u32|s32|bf16}.$"
                                                    : "[.and|.or|.xor].{u32|s32|f32|f16|bf16}.$";
   t.row(Pattern("set.", name, results).text, kCompares, build_set, set<K, C>);
@@ -290,8 +301,11 @@ template <class H, Compare C>
 void pair_row(Table& t, const char* type) {
   t.type(type, ' ');
   const char* const name = kNames[static_cast<int>(C)];
-  t.row(Pattern("setp.", name, "[.and|.or|.xor].$").text, kCompares, build_setp, setp_pair<H, C>);
-  t.row(Pattern("set.", name, "[.and|.or|.xor].$.$").text, kCompares, build_set_pair, set_pair<H, C>);
+  constexpr bool flushed = __is_same(H, FlushedF16);
+  t.row(Pattern("setp.", name, flushed ? "[.and|.or|.xor].ftz.$" : "[.and|.or|.xor].$").text, kCompares,
+        build_setp, setp_pair<H, C>);
+  t.row(Pattern("set.", name, flushed ? "[.and|.or|.xor].ftz.$.$" : "[.and|.or|.xor].$.$").text, kCompares,
+        build_set_pair, set_pair<H, C>);
 }
 
 template <class H>
@@ -302,7 +316,13 @@ void pair_rows(Table& t, const char* type) {
   pair_row<H, Compare::kLe>(t, type);
   pair_row<H, Compare::kGt>(t, type);
   pair_row<H, Compare::kGe>(t, type);
+  pair_row<H, Compare::kEqu>(t, type);
   pair_row<H, Compare::kNeu>(t, type);
+  pair_row<H, Compare::kLtu>(t, type);
+  pair_row<H, Compare::kLeu>(t, type);
+  pair_row<H, Compare::kGtu>(t, type);
+  pair_row<H, Compare::kGeu>(t, type);
+  pair_row<H, Compare::kNum>(t, type);
   pair_row<H, Compare::kNan>(t, type);
 }
 
@@ -348,8 +368,10 @@ void register_compare(Table& t) {
   float_rows<F32>(t, "f32");
   float_rows<Plain<double>>(t, "f64");
   float_rows<F16>(t, "f16");
+  float_rows<FlushedF16>(t, "f16");
   float_rows<Bf16>(t, "bf16");
   pair_rows<F16>(t, "f16x2");
+  pair_rows<FlushedF16>(t, "f16x2");
   pair_rows<Bf16>(t, "bf16x2");
   t.effects(does::computes(Cost::kLogic, TaintRule::kSelect));
   t.alu("selp.{b16|u16|s16}", "hhhp", select<u16>);

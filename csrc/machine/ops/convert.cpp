@@ -268,6 +268,12 @@ const Inst* same_f32(Warp& w, const Inst* i) {
   return i + 1;
 }
 
+const Inst* same_half(Warp& w, const Inst* i) {
+  const u16* const a = in<u16>(w, i->a);
+  each(out<u16>(w, i->d), [=](int l) { return a[l]; });
+  return i + 1;
+}
+
 const Inst* float_to_float(Warp& w, const Inst* i) {
   const Kind k = Kind::unpack(i->imm);
   alignas(64) double v[kLanes];
@@ -399,6 +405,8 @@ void register_convert(Table& t) {
   t.row("cvt.{rni|rzi|rmi|rpi}[.ftz][.sat].{u8|u16|u32|u64|s8|s16|s32|s64}.f32", kConverts, build_cvt);
   t.row("cvt.{rni|rzi|rmi|rpi}[.sat].{u8|u16|u32|u64|s8|s16|s32|s64}.{f16|bf16|f64}", kConverts, build_cvt);
   t.row("cvt.{rn|rz|rm|rp}[.sat].{f16|f32|f64}.{u8|u16|u32|u64|s8|s16|s32|s64}", kConverts, build_cvt);
+  // A whole number is no subnormal: .ftz changes nothing.
+  t.row("cvt.{rn|rz|rm|rp}.ftz[.sat].f32.{u8|u16|u32|u64|s8|s16|s32|s64}", kConverts, build_cvt);
   t.row("cvt.{rn|rz|rm|rp}.bf16.{u8|u16|u32|u64|s8|s16|s32|s64}", kConverts, build_cvt);
   t.row("cvt.{rn|rz|rm|rp}[.ftz][.sat].f32.f64", kConverts, build_cvt);
   t.row("cvt[.ftz][.sat].f64.f32", kConverts, build_cvt);
@@ -410,7 +418,12 @@ void register_convert(Table& t) {
   t.row("cvt.{rn|rz}[.relu][.satfinite].{f16|bf16}.f32", kConverts, build_cvt);
   t.row("cvt[.ftz][.sat].f32.f16", kConverts, build_cvt);
   t.row("cvt[.sat].f64.f16", kConverts, build_cvt);
-  t.row("cvt.f64.bf16", kConverts, build_cvt);
+  t.row("cvt.{rm|rp}.bf16.f32", kConverts, build_cvt);
+  t.row("cvt[.rn|.rz|.rm|.rp].f64.bf16", kConverts, build_cvt);
+  t.row("cvt.f16.f16", kConverts, build_cvt, same_half);
+  t.row("cvt.bf16.bf16", kConverts, build_cvt, same_half);
+  t.row("cvt.sat.f16.f16", kConverts, build_cvt);
+  t.row("cvt.{rni|rzi|rmi|rpi}.bf16.bf16", kConverts, build_cvt);
   t.row("cvt.{rni|rzi|rmi|rpi}[.sat].f16.f16", kConverts, build_cvt);
   t.row("cvt.{rni|rzi|rmi|rpi}[.sat].f64.f64", kConverts, build_cvt);
   t.row("cvt[.rni|.rzi|.rmi|.rpi][.ftz][.sat].f32.f32", kConverts, build_cvt);

@@ -170,6 +170,12 @@ void f16_rows(Table& t) {
   t.alu("fma.rn.ftz.relu.$", "nnnn", fused<F16, kFlush | kRelu, Width>);
   t.alu("min.ftz.$", "nnn", extremes<F16, false, kFlush, Width>);
   t.alu("max.ftz.$", "nnn", extremes<F16, true, kFlush, Width>);
+  t.alu("min.ftz.NaN.$", "nnn", extremes<F16, false, kFlush | kPropagate, Width>);
+  t.alu("max.ftz.NaN.$", "nnn", extremes<F16, true, kFlush | kPropagate, Width>);
+  t.alu("min.ftz.xorsign.abs.$", "nnn", extremes<F16, false, kFlush | kXorsign, Width>);
+  t.alu("max.ftz.xorsign.abs.$", "nnn", extremes<F16, true, kFlush | kXorsign, Width>);
+  t.alu("min.ftz.NaN.xorsign.abs.$", "nnn", extremes<F16, false, kFlush | kPropagate | kXorsign, Width>);
+  t.alu("max.ftz.NaN.xorsign.abs.$", "nnn", extremes<F16, true, kFlush | kPropagate | kXorsign, Width>);
   t.alu("abs.ftz.$", "nn", sign_bits<F16, kFlush, Width, 0x7fff, 0>);
   t.alu("neg.ftz.$", "nn", sign_bits<F16, kFlush, Width, 0xffff, 0x8000>);
   t.alu("ex2.approx.$", "nn", kExponential, approximate<F16, 0, Width, [](float a) { return exp2_f32(a); }>);

@@ -290,6 +290,12 @@ void register_integer(Table& t) {
   t.alu("min.s16x2", "www", binary<[](u32 a, u32 b) { return packed_extreme<false, s16>(a, b); }, u32, u32>);
   t.alu("max.u16x2", "www", binary<[](u32 a, u32 b) { return packed_extreme<true, u16>(a, b); }, u32, u32>);
   t.alu("max.s16x2", "www", binary<[](u32 a, u32 b) { return packed_extreme<true, s16>(a, b); }, u32, u32>);
+  t.alu("min.relu.s16x2", "www",
+        binary<[](u32 a, u32 b) { return packed_extreme<true, s16>(packed_extreme<false, s16>(a, b), 0); },
+               u32, u32>);
+  t.alu("max.relu.s16x2", "www",
+        binary<[](u32 a, u32 b) { return packed_extreme<true, s16>(packed_extreme<true, s16>(a, b), 0); },
+               u32, u32>);
   t.alu("mad24.hi.sat.s32", "wwww", kMultiply,
         ternary<[](u32 a, u32 b, s32 c) {
           return saturate(s64{static_cast<s32>(product24<true, true>(a, b))} + c);

@@ -55,7 +55,7 @@ def float_comparisons() -> Iterator[Case]:
         ("f16", F16, "sm_80"),
         ("bf16", BF16, "sm_90"),
     ):
-        for flush in (False, True) if name == "f32" else (False,):
+        for flush in (False, True) if name in ("f32", "f16") else (False,):
 
             def values(a: int, b: int, f=f, flush=flush) -> tuple:
                 return f.decode(a, flush), f.decode(b, flush)

@@ -147,6 +147,9 @@ def integer_to_float() -> Iterator[Case]:
                         integers(bits),
                         target=target,
                     )
+                    if name == "f32":
+                        form = f"cvt.{mode}.ftz.f32.{kind}{bits} {{d}}, {{a}};"
+                        yield Case(form, 32, (bits,), mapped(32, convert), integers(bits))
                     if name != "bf16":
                         form = f"cvt.{mode}.sat.{name}.{kind}{bits} {{d}}, {{a}};"
 
@@ -206,6 +209,12 @@ def between_floats() -> Iterator[Case]:
         yield narrow(f"cvt.{mode}.bf16.f64", BF16, F64, mode, "sm_90")
         yield narrow(f"cvt.{mode}.bf16.f16", BF16, F16, mode, "sm_90")
         yield narrow(f"cvt.{mode}.f16.bf16", F16, BF16, mode, "sm_90")
+        yield narrow(f"cvt.{mode}.f64.bf16", F64, BF16, mode, "sm_90")
+    for mode in ("rm", "rp"):
+        yield narrow(f"cvt.{mode}.bf16.f32", BF16, F32, mode)
+    yield narrow("cvt.sat.f16.f16", F16, F16, "rn", sat=True)
+    for name in ("f16", "bf16"):
+        yield Case(f"cvt.{name}.{name} {{d}}, {{a}};", 16, (16,), mapped(16, lambda a: a), integers(16), target="sm_90")
     for mode in ("rn", "rz"):
         yield narrow(f"cvt.{mode}.bf16.f32", BF16, F32, mode)
         yield narrow(f"cvt.{mode}.relu.f16.f32", F16, F32, mode, relu=True)
@@ -216,7 +225,7 @@ def between_floats() -> Iterator[Case]:
     yield narrow("cvt.f64.f16", F64, F16, "rn")
     yield narrow("cvt.f64.bf16", F64, BF16, "rn", "sm_90")
     for mode, rounding in ROUND.items():
-        for name, f in (("f32", F32), ("f64", F64), ("f16", F16)):
+        for name, f in (("f32", F32), ("f64", F64), ("f16", F16), ("bf16", BF16)):
 
             def whole(a: int, f=f, rounding=rounding) -> int:
                 value = f.decode(a)
@@ -227,7 +236,9 @@ def between_floats() -> Iterator[Case]:
                 result = integral(value, rounding)
                 return f.encode(Fraction(result)) if result else (f.sign if value < 0 else 0)
 
-            yield Case(f"cvt.{mode}.{name}.{name} {{d}}, {{a}};", f.bits, (f.bits,), mapped(f.bits, whole), _reach(f))
+            form = f"cvt.{mode}.{name}.{name} {{d}}, {{a}};"
+            target = "sm_90" if f is BF16 else "sm_80"
+            yield Case(form, f.bits, (f.bits,), mapped(f.bits, whole), _reach(f), target=target)
 
 
 def packed() -> Iterator[Case]:

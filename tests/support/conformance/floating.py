@@ -211,6 +211,16 @@ def extremes() -> Iterator[Case]:
                 yield Case(
                     f"{op}.{name} {{d}}, {{a}}, {{b}};", f.bits, (f.bits,) * 2, mapped(f.bits, pick), floats(f, f)
                 )
+                if f is F16:
+
+                    def flushed(a: int, b: int, pick=pick) -> int:
+                        return pick(*(x & 0x8000 if x & 0x7C00 == 0 else x for x in (a, b)))
+
+                    form = op.replace(".NaN", "") + f".ftz{'.NaN' if propagate else ''}"
+                    yield Case(
+                        f"{form}.f16 {{d}}, {{a}}, {{b}};", 16, (16, 16), mapped(16, flushed), floats(f, f, count=200)
+                    )
+                    yield _pairs(f"{form}.f16x2 {{d}}, {{a}}, {{b}};", f, flushed, 2, 32, "sm_80")
                 if f is F32:
 
                     def three(a: int, b: int, c: int, pick=pick) -> int:

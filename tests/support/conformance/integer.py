@@ -117,6 +117,14 @@ def more_arithmetic() -> Iterator[Case]:
 
             case = word(f"{op}.{kind}16x2", packed, 2)
             yield Case(case.form, 32, case.sources, case.expected, case.inputs, target="sm_90")
+            if kind == "s":
+
+                def positive(a: int, b: int, packed=packed) -> int:
+                    c = packed(a, b)
+                    return sum(0 if c >> k & 0x8000 else c & 0xFFFF << k for k in (0, 16))
+
+                case = word(f"{op}.relu.s16x2", positive, 2)
+                yield Case(case.form, 32, case.sources, case.expected, case.inputs, target="sm_90")
 
 
 def carries() -> Iterator[Case]:

@@ -127,7 +127,7 @@ _RULES: tuple[Any, ...] = (
     ("chunk_kda", _rows(g=lambda: _decay(DIM), beta=lambda: _heads().sigmoid()), _recurrence),
     ("fused_recurrent_kda", _rows(g=lambda: _decay(DIM), beta=lambda: _heads().sigmoid()), _recurrence, {}, False),
     ("chunk_rwkv7", _removing, _rwkv7),
-    ("fused_recurrent_rwkv7", _removing, _rwkv7, {}, False),
+    ("fused_recurrent_rwkv7", _removing, _rwkv7, {"scale": 1.0}, False),
     (
         "chunk_rwkv6",
         lambda: {
@@ -146,8 +146,8 @@ _RULES: tuple[Any, ...] = (
 """Name, what its arguments are, the same in plain torch, further arguments, whether it has a backward pass."""
 
 
-_BF16_ONLY = ("chunk_delta_rule", "chunk_gated_delta_rule", "chunk_kda")
-"""Those whose host code refuses float32."""
+_BF16_ONLY = ("chunk_delta_rule",)
+"""Its host code refuses float32."""
 
 
 def _rule(

@@ -78,13 +78,14 @@ std::uint32_t Shadow::with_reader(std::uint32_t reads, const Touch& touch, Judge
   return after;
 }
 
-void Shadow::touch_one(Cell& cell, Touch& touch, Judge& judge) {
+// What the cell becomes. By value: a cell that was written in halves and read whole would stall the
+// processor.
+Shadow::Cell Shadow::touched(const Cell cell, Touch& touch, Judge& judge) {
   const std::uint32_t alone = touch.record << 5 | touch.lane;
   if (cell.write >> 5 != touch.known_write) check(cell.write, true, touch.known_write, judge);
   if (touch.writes) {
     if (cell.read != 0) check_reads(cell.read, touch.known_read, judge);
-    cell = {alone, 0};
-    return;
+    return {alone, 0};
   }
   // Lone readers differ by lane, and their successors do not.
   const std::uint32_t before = (cell.read & kFlag) != 0 ? cell.read : cell.read >> 5;
@@ -92,7 +93,7 @@ void Shadow::touch_one(Cell& cell, Touch& touch, Judge& judge) {
     touch.reads_after = with_reader(cell.read, touch, judge);
     touch.reads_before = before;
   }
-  cell.read = touch.reads_after == 0 ? alone : touch.reads_after;
+  return {cell.write, touch.reads_after == 0 ? alone : touch.reads_after};
 }
 
 void Shadow::touch_split(Cell& cell, unsigned bytes, Touch& touch, Judge& judge) {
@@ -109,7 +110,8 @@ void Shadow::touch_split(Cell& cell, unsigned bytes, Touch& touch, Judge& judge)
   }
   const std::uint32_t index = cell.write & ~kFlag;
   for (unsigned byte = 0; byte < 4; ++byte) {
-    if (bytes >> byte & 1u) touch_one(splits_[index][byte], touch, judge);
+    Cell& one = splits_[index][byte];
+    if (bytes >> byte & 1u) one = touched(one, touch, judge);
   }
   if (bytes != 0xfu || !touch.writes) return;
   cell = splits_[index][0];
@@ -130,8 +132,9 @@ void Shadow::touch_rest(Cell* cells, std::size_t done, std::size_t count, Touch&
     } else if ((found.write & kFlag) != 0) {
       touch_split(cell, 0xfu, touch, judge);
     } else {
-      touch_one(cell, touch, judge);
-      if (!judge.each_word) touch.before = found, touch.after = cell;
+      const Cell next = touched(found, touch, judge);
+      cell = next;
+      if (!judge.each_word) touch.before = found, touch.after = next;
       judge.each_word = false;
     }
   }

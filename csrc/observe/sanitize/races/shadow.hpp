@@ -1,8 +1,8 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
-#include <cstring>
 #include <unordered_map>
 #include <vector>
 
@@ -70,16 +70,16 @@ class Shadow {
   static constexpr std::uint32_t kFlag = 0x80000000u;
   // Whether four cells are all like this one.
   static bool alike(const Cell* cells, const Cell& one) {
-    std::uint64_t wanted, found[4];
-    std::memcpy(&wanted, &one, sizeof wanted);
-    std::memcpy(found, cells, sizeof found);
-    return ((found[0] ^ wanted) | (found[1] ^ wanted) | (found[2] ^ wanted) | (found[3] ^ wanted)) == 0;
+    const auto bits = [](const Cell& cell) { return std::bit_cast<std::uint64_t>(cell); };
+    const std::uint64_t wanted = bits(one);
+    return ((bits(cells[0]) ^ wanted) | (bits(cells[1]) ^ wanted) | (bits(cells[2]) ^ wanted) |
+            (bits(cells[3]) ^ wanted)) == 0;
   }
   void touch_rest(Cell* cells, std::size_t done, std::size_t count, Touch& touch, Judge& judge);
   bool check(std::uint32_t entry, bool writes, std::uint32_t& known, Judge& judge);
   bool check_reads(std::uint32_t entry, std::uint32_t& known, Judge& judge);
   std::uint32_t with_reader(std::uint32_t reads, const Touch& touch, Judge& judge);
-  void touch_one(Cell& cell, Touch& touch, Judge& judge);
+  Cell touched(Cell cell, Touch& touch, Judge& judge);
   void touch_split(Cell& cell, unsigned bytes, Touch& touch, Judge& judge);
 
   Records records_;
