@@ -128,3 +128,15 @@ def test_a_tab_takes_the_place_of_the_page_where_the_host_has_tabs(host: Host, p
     view.get_by_role("button", name="Split KV").click()
     expect(view.locator(".sge-made")).to_contain_text("in a tab")
     assert page.evaluate("asked.widget") == "SplitKV" and page.evaluate("asked.model")
+
+
+@pytest.mark.parametrize("width", [860, 1000, 1200])
+def test_the_steps_take_the_whole_width(host: Host, page: Page, run: Recording, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    _, widget = shown(host, run)
+    settled(page)
+    view = widget.locator(".sg-view").bounding_box()
+    for part in (".sg-cells", ".ssc-charts"):
+        drawn = widget.locator(part).bounding_box()
+        assert view is not None and drawn is not None
+        assert 0 <= view["x"] + view["width"] - drawn["x"] - drawn["width"] < 8

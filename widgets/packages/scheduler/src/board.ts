@@ -82,9 +82,7 @@ export function makeBoard(
     layout(run, width, height) {
       const rows = Math.max(1, run.requests.length);
       const columns = Math.max(1, run.steps.length);
-      const room = (width - LABELS - 4) / columns;
-      const fits = room >= 8 ? Math.floor(room * 2) / 2 : Math.floor(room);
-      const cellWidth = Math.max(NARROWEST, Math.min(WIDEST, fits));
+      const cellWidth = Math.max(NARROWEST, Math.min(WIDEST, (width - LABELS - 4) / columns));
       grid.element.style.maxWidth = `${LABELS + columns * cellWidth + 3}px`; // it ends where the charts below end
       grid.setGeometry({
         rows,
