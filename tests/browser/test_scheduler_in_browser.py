@@ -140,7 +140,7 @@ TEXTS = """() => {
 }"""
 
 
-@pytest.mark.parametrize("width", [860, 1000, 1200, 1284])
+@pytest.mark.parametrize("width", [860, 1000, 1200, 1440])
 def test_the_steps_take_the_whole_width_and_their_numbers_are_evenly_spaced(
     host: Host, page: Page, run: Recording, width: int
 ) -> None:
