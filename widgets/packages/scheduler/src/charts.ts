@@ -27,12 +27,16 @@ export interface Charts {
 
 export const POOL_PARTS = ["private", "protected", "evictable", "free"] as const;
 
-/** Grey tones with hatches: whose slots they are, not which request's. */
+/** Apart in greyscale as well, in a light and in a dark theme; scheduler.css has the same for the legend. */
+export const HELD = {
+  private: { light: "#1d4468", dark: "#c4def5" },
+  protected: { light: "#8a6d1d", dark: "#c7a35a" },
+};
+
+/** Tones with hatches: whose slots they are, not which request's. */
 export function poolFill(part: (typeof POOL_PARTS)[number], theme: Theme): string | CanvasPattern {
-  const paint = sharedPaint();
-  if (part === "private") return theme.dark ? "#8fb8de" : "#33638d";
-  if (part === "protected") return theme.dark ? "#c7a35a" : "#8a6d1d";
-  if (part === "evictable") return paint.empty(theme.text);
+  if (part === "private" || part === "protected") return HELD[part][theme.dark ? "dark" : "light"];
+  if (part === "evictable") return sharedPaint().empty(theme.text);
   return theme.surface;
 }
 
