@@ -302,7 +302,15 @@ class BackSearch:
     def look(self, most: int = ...) -> Stop: ...
 
 class Machine:
-    def __init__(self, arch: str, sms: int, threads: int = 1, scheduler: str = "fair", seed: int = 0) -> None: ...
+    def __init__(
+        self,
+        arch: str,
+        sms: int,
+        threads: int = 1,
+        scheduler: str = "fair",
+        seed: int = 0,
+        sm: tuple[int, int, int] = ...,  # threads, CTAs, bytes of shared memory
+    ) -> None: ...
     @property
     def arch(self) -> str: ...
     @property

@@ -30,10 +30,16 @@ struct PyMachine {
   std::uint32_t sms, threads;
   std::string scheduler;
   std::uint64_t seed;
+  SmLimits sm;
 
   PyMachine(std::string arch_, std::uint32_t sms_, std::uint32_t threads_, std::string scheduler_,
-            std::uint64_t seed_)
-      : arch(std::move(arch_)), sms(sms_), threads(threads_), scheduler(std::move(scheduler_)), seed(seed_) {
+            std::uint64_t seed_, std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> sm_)
+      : arch(std::move(arch_)),
+        sms(sms_),
+        threads(threads_),
+        scheduler(std::move(scheduler_)),
+        seed(seed_),
+        sm{std::get<0>(sm_), std::get<1>(sm_), std::get<2>(sm_)} {
     policy();
     if (sms == 0) throw nb::value_error("sms must be at least 1");
     if (threads == 0) throw nb::value_error("threads must be at least 1");
@@ -64,6 +70,7 @@ struct PyMachine {
     config.policy = policy();
     config.seed = seed;
     config.sms = sms;
+    config.sm = sm;
     config.threads = threads;
     if (sanitizer != nullptr) {
       config.explainer = sanitizer;
@@ -195,8 +202,11 @@ void sglab::bindings::register_emulator(nb::module_& module) {
 
   bindings::register_sanitizer(module);
   nb::class_<PyMachine>(module, "Machine", "An emulated GPU.")
-      .def(nb::init<std::string, std::uint32_t, std::uint32_t, std::string, std::uint64_t>(), "arch"_a,
-           "sms"_a, "threads"_a = 1, "scheduler"_a = "fair", "seed"_a = 0)
+      .def(nb::init<std::string, std::uint32_t, std::uint32_t, std::string, std::uint64_t,
+                    std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>>(),
+           "arch"_a, "sms"_a, "threads"_a = 1, "scheduler"_a = "fair", "seed"_a = 0,
+           "sm"_a = std::tuple(SmLimits{}.threads, SmLimits{}.ctas, SmLimits{}.shared),
+           "sm: threads, CTAs and bytes of shared memory that an SM holds at once.")
       .def_ro("arch", &PyMachine::arch)
       .def_ro("sms", &PyMachine::sms)
       .def_ro("threads", &PyMachine::threads)

@@ -37,6 +37,7 @@ enum Status : int {
   kSymbolNotFound = 500,
   kAssert = 710,
   kLaunchFailure = 719,
+  kCooperativeLaunchTooLarge = 720,
   kNotSupported = 801,
   kStreamCaptureUnsupported = 900,
   kStreamCaptureInvalidated = 901,

@@ -51,7 +51,7 @@ int attribute_value(const SglabDevice& device, int attribute) {
     case 32:
       return 0;  // compute mode, ECC
     case 39:
-      return 2048;  // threads per multiprocessor
+      return device.threads_per_sm;  // threads per multiprocessor
     case 75:
       return device.major;  // compute capability
     case 76:
@@ -66,7 +66,7 @@ int attribute_value(const SglabDevice& device, int attribute) {
     case 97:
       return device.smem_per_block;  // shared memory per block with the opt-in
     case 106:
-      return 32;  // blocks per multiprocessor
+      return device.ctas_per_sm;  // blocks per multiprocessor
     case 111:
       return 1024;  // reserved shared memory per block
     case 115:
@@ -180,11 +180,11 @@ SGLAB_CUDA_API Status cudaGetDeviceProperties(DeviceProperties* properties, int 
   put(properties, P::kMultiProcessorCount, device.sms);
   put(properties, P::kConcurrentKernels, 1);
   put(properties, P::kUnifiedAddressing, 1);
-  put(properties, P::kMaxThreadsPerMultiProcessor, 2048);
+  put(properties, P::kMaxThreadsPerMultiProcessor, device.threads_per_sm);
   put(properties, P::kSharedMemPerMultiprocessor, static_cast<std::size_t>(device.smem_per_sm));
   put(properties, P::kRegsPerMultiprocessor, 65536);
   put(properties, P::kSharedMemPerBlockOptin, static_cast<std::size_t>(device.smem_per_block));
-  put(properties, P::kMaxBlocksPerMultiProcessor, 32);
+  put(properties, P::kMaxBlocksPerMultiProcessor, device.ctas_per_sm);
   put(properties, P::kReservedSharedMemPerBlock, std::size_t{1024});
   put(properties, P::kClusterLaunch, int{device.max_cluster > 1});
   put(properties, P::kMemPitch, std::size_t{2147483647});

@@ -1,7 +1,10 @@
 // Registering and launching kernels: what nvcc's host code calls.
 #include <algorithm>
+#include <cstdio>
+#include <string>
 #include <vector>
 
+#include "runtime/emulator_launcher.hpp"
 #include "runtime/launch.hpp"
 #include "runtime/streams.hpp"
 
@@ -20,6 +23,43 @@ Function* find(const void* stub) {
   State& state = State::get();
   const auto found = state.functions.find(stub);
   return found == state.functions.end() ? nullptr : &found->second;
+}
+
+std::uint64_t count(Dim3 d) {
+  return std::uint64_t{d.x} * d.y * d.z;
+}
+
+// As many CTAs as shared memory and threads allow; the emulator has no register file to run out of. Of a
+// kernel that was not registered, static shared memory is unknown and not counted.
+Status occupancy(const void* stub, std::uint64_t threads, std::size_t smem, int& blocks) {
+  State& state = State::get();
+  const std::lock_guard lock(state.mutex);
+  const SglabDevice& device = state.device;
+  const Function* const function = find(stub);
+  if (function != nullptr) {
+    const FatbinPtx* const ptx = state.ptx_for(*function->module);
+    if (ptx == nullptr) return kNoKernelImageForDevice;
+    return resident_ctas(*ptx, function->name, threads, smem, device, blocks);
+  }
+  const int by_threads = device.threads_per_sm / static_cast<int>((threads + 31) / 32 * 32);
+  const int by_smem = static_cast<int>(device.smem_per_sm / (smem + 1024));
+  blocks = std::min({by_threads, by_smem, device.ctas_per_sm});
+  return kSuccess;
+}
+
+// CTAs that are launched to wait for each other must all be resident at once.
+Status check_cooperative(const void* stub, Dim3 grid, Dim3 block, std::size_t smem) {
+  const std::uint64_t threads = count(block);
+  if (threads == 0 || threads > 1024) return kSuccess;  // refused as any launch is
+  int per_sm = 0;
+  if (const Status status = occupancy(stub, threads, smem, per_sm); status != kSuccess) return status;
+  const std::uint64_t most = static_cast<std::uint64_t>(per_sm) * State::get().device.sms;
+  if (count(grid) <= most) return kSuccess;
+  const std::string text = "a cooperative launch of " + std::to_string(count(grid)) + " CTAs; the GPU's " +
+                           std::to_string(State::get().device.sms) + " SMs hold " + std::to_string(most) +
+                           " at once, " + std::to_string(per_sm) + " each";
+  std::fprintf(stderr, "sglab: %s\n", text.c_str());  // few programs print the text of an error
+  return fail(kCooperativeLaunchTooLarge, text);
 }
 
 }  // namespace
@@ -104,6 +144,7 @@ SGLAB_CUDA_API Status __cudaLaunchKernel_ptsz(void* kernel, Dim3 grid, Dim3 bloc
 
 SGLAB_CUDA_API Status cudaLaunchCooperativeKernel(const void* stub, Dim3 grid, Dim3 block, void** arguments,
                                                   std::size_t smem, Stream stream) {
+  if (const Status status = check_cooperative(stub, grid, block, smem); status != kSuccess) return status;
   return submit_launch(stream, stub, grid, block, Dim3{}, smem, arguments);
 }
 
@@ -116,7 +157,12 @@ SGLAB_CUDA_API Status cudaLaunchKernelExC(const LaunchConfig* config, const void
       case kAttributeProgrammaticStreamSerialization:  // launches follow one another: nothing to overlap
       case kAttributePriority:
       case kAttributePreferredClusterDimension:  // a wish that a device may leave unmet
-      case kAttributeCooperative:                // CTAs make progress together as they are
+        break;
+      case kAttributeCooperative:
+        if (attribute.cooperative == 0) break;
+        if (const Status status = check_cooperative(stub, config->grid, config->block, config->dynamic_smem);
+            status != kSuccess)
+          return status;
         break;
       default:
         return fail(kNotSupported, "launch attribute " + std::to_string(attribute.id) + " is not supported");
@@ -160,16 +206,11 @@ SGLAB_CUDA_API Status cudaFuncGetAttributes(FunctionAttributes* attributes, cons
   return kSuccess;
 }
 
-// As many CTAs as shared memory and threads allow; the emulator has no register file to run out of.
-SGLAB_CUDA_API Status cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*,
+SGLAB_CUDA_API Status cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* stub,
                                                                              int threads, std::size_t smem,
                                                                              unsigned) {
-  const SglabDevice& device = State::get().device;
   if (threads < 1 || threads > 1024) return fail(kInvalidValue, "a block has 1 to 1024 threads");
-  const int by_threads = 2048 / ((threads + 31) / 32 * 32);
-  const int by_smem = static_cast<int>(device.smem_per_sm / (smem + 1024));
-  *blocks = std::min({by_threads, by_smem, 32});
-  return kSuccess;
+  return occupancy(stub, threads, smem, *blocks);
 }
 
 SGLAB_CUDA_API Status cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* stub,

@@ -276,7 +276,9 @@ SGLAB_CUDA_API Status cuLaunchKernel(void* kernel, unsigned gx, unsigned gy, uns
 SGLAB_CUDA_API Status cuLaunchCooperativeKernel(void* kernel, unsigned gx, unsigned gy, unsigned gz,
                                                 unsigned bx, unsigned by, unsigned bz, unsigned smem,
                                                 Stream stream, void** arguments) {
-  return launch_with({{gx, gy, gz}, {bx, by, bz}, smem, stream, nullptr, 0}, kernel, arguments, nullptr,
+  LaunchAttribute together{kAttributeCooperative, 0, {}};
+  together.cooperative = 1;
+  return launch_with({{gx, gy, gz}, {bx, by, bz}, smem, stream, &together, 1}, kernel, arguments, nullptr,
                      "cuLaunchCooperativeKernel");
 }
 SGLAB_CUDA_API Status cuLaunchKernelEx(const DriverConfig* config, void* kernel, void** arguments,

@@ -112,6 +112,11 @@ void watch_heap() {
   (void)watched;
 }
 
+emu::SmLimits sm_of(const SglabDevice& device) {
+  return {static_cast<std::uint32_t>(device.threads_per_sm), static_cast<std::uint32_t>(device.ctas_per_sm),
+          static_cast<std::uint32_t>(device.smem_per_sm)};
+}
+
 emu::LaunchConfig config_of(const emu::Program& program, const SglabLaunch& request, int threads) {
   emu::LaunchConfig config;
   std::copy_n(request.grid, 3, config.grid.begin());
@@ -124,6 +129,7 @@ emu::LaunchConfig config_of(const emu::Program& program, const SglabLaunch& requ
     config.allocations.push_back({allocation.address, allocation.address + allocation.bytes, "cudaMalloc"});
   }
   config.sms = static_cast<std::uint32_t>(State::get().device.sms);
+  config.sm = sm_of(State::get().device);
   config.threads = static_cast<std::uint32_t>(threads);
   if (std::shared_ptr<emu::Sanitizer> watching = sanitizer()) {
     config.explainer = watching;
@@ -182,6 +188,17 @@ Status parameters_of(const FatbinPtx& ptx, const std::string& kernel, std::vecto
   try {
     for (const emu::ParameterSlot& slot : program_for(ptx.text.c_str(), ptx.text.size(), kernel).parameters)
       places.push_back({slot.offset, slot.bytes});
+    return kSuccess;
+  } catch (const std::exception& error) {
+    return fail(kInvalidKernelImage, error.what());
+  }
+}
+
+Status resident_ctas(const FatbinPtx& ptx, const std::string& kernel, std::uint64_t threads,
+                     std::uint64_t smem, const SglabDevice& device, int& ctas) {
+  try {
+    const emu::Program& program = program_for(ptx.text.c_str(), ptx.text.size(), kernel);
+    ctas = static_cast<int>(emu::ctas_per_sm(program, threads, smem, sm_of(device)));
     return kSuccess;
   } catch (const std::exception& error) {
     return fail(kInvalidKernelImage, error.what());

@@ -21,4 +21,9 @@ struct ParameterPlace {
 };
 Status parameters_of(const FatbinPtx& ptx, const std::string& kernel, std::vector<ParameterPlace>& places);
 
+// CTAs of `kernel` that an SM of `device` holds at once. As the emulator counts, static shared memory
+// included.
+Status resident_ctas(const FatbinPtx& ptx, const std::string& kernel, std::uint64_t threads,
+                     std::uint64_t smem, const SglabDevice& device, int& ctas);
+
 }  // namespace sglab::runtime

@@ -30,6 +30,8 @@ constexpr ErrorWords kWords[] = {
     {kSymbolNotFound, "cudaErrorSymbolNotFound", "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {kAssert, "cudaErrorAssert", "CUDA_ERROR_ASSERT", "device-side assert triggered"},
     {kLaunchFailure, "cudaErrorLaunchFailure", "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {kCooperativeLaunchTooLarge, "cudaErrorCooperativeLaunchTooLarge",
+     "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", "too many blocks in cooperative launch"},
     {kNotSupported, "cudaErrorNotSupported", "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {kStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
      "operation not permitted when stream is capturing"},

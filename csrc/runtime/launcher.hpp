@@ -15,6 +15,7 @@ struct SglabDevice {
   std::int32_t smem_per_block;  // bytes, with the opt-in
   std::int32_t smem_per_sm;     // bytes
   std::int32_t max_cluster;     // CTAs; 1 where clusters do not exist
+  std::int32_t threads_per_sm, ctas_per_sm;
 };
 
 // Memory from cudaMalloc.

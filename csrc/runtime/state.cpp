@@ -37,9 +37,10 @@ State::State() : launcher(launch_on_emulator), launcher_data(&threads), finder(f
   if (wish == nullptr) return;
   SglabDevice d = device;
   int name_at = 0;
-  const int found = std::sscanf(wish, "%d.%d %d %d %d %d %d %n", &d.major, &d.minor, &d.sms,
-                                &d.smem_per_block, &d.smem_per_sm, &d.max_cluster, &threads, &name_at);
-  if (found != 7) {
+  const int found =
+      std::sscanf(wish, "%d.%d %d %d %d %d %d %d %d %n", &d.major, &d.minor, &d.sms, &d.smem_per_block,
+                  &d.smem_per_sm, &d.max_cluster, &d.threads_per_sm, &d.ctas_per_sm, &threads, &name_at);
+  if (found != 9) {
     std::fprintf(stderr, "sglab: SGLAB_DEVICE='%s' is not understood; the device is a B200\n", wish);
     threads = 1;
     return;

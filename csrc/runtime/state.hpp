@@ -35,9 +35,9 @@ struct Variable {
   std::size_t bytes;
 };
 
-// One per process. The device is a B200, or what SGLAB_DEVICE says ("10.0 148 232448 233472 16 1 a name":
-// capability, SMs, shared memory per CTA and per SM, largest cluster, threads, name). Every member is guarded
-// by `mutex`. Launches run one at a time, like a single stream.
+// One per process. The device is a B200, or what SGLAB_DEVICE says ("10.0 148 232448 233472 16 2048 32 1 a
+// name": capability, SMs, shared memory per CTA and per SM, largest cluster, threads, name). Every member is
+// guarded by `mutex`. Launches run one at a time, like a single stream.
 class State {
  public:
   static State& get();
@@ -45,7 +45,7 @@ class State {
 
   std::recursive_mutex mutex;
   std::string device_name = "sglab's emulated GPU";
-  SglabDevice device{nullptr, 10, 0, 148, 232448, 233472, 16};
+  SglabDevice device{nullptr, 10, 0, 148, 232448, 233472, 16, 2048, 32};
   int threads = 1;
   SglabLauncher launcher;
   void* launcher_data;

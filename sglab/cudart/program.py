@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sglab.compilers.cache import cached, content_key
-from sglab.cudart.runtime import LIBRARY, RESERVED_SMEM, require_library
+from sglab.cudart.runtime import LIBRARY, require_library
 from sglab.gpu.architecture import Architecture
 
 
@@ -42,7 +42,7 @@ def run_program(
     limits = Architecture.parse(arch).limits
     major, minor = divmod(Architecture.parse(arch).capability, 10)
     count = limits.sms if sms is None else sms
-    sizes = f"{limits.smem} {limits.smem + RESERVED_SMEM} {limits.cluster} {threads}"
+    sizes = f"{limits.smem} {limits.sm_smem} {limits.cluster} {limits.sm_threads} {limits.sm_ctas} {threads}"
     device = f"{major}.{minor} {count} {sizes} emulated {arch}, {count} SMs"
     path = [str(runtime_folder()), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     variables = {**os.environ, **(env or {}), "LD_LIBRARY_PATH": os.pathsep.join(path), "SGLAB_DEVICE": device}

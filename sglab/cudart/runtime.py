@@ -37,7 +37,6 @@ def _library() -> Path:
 
 LIBRARY = _library()
 CUDA_MALLOC = "cudaMalloc"  # the name of such memory among a launch's allocations
-RESERVED_SMEM = 1024  # per CTA, on top of what it requests
 
 
 def require_library() -> None:
@@ -59,6 +58,8 @@ class _Device(ctypes.Structure):
         ("smem_per_block", ctypes.c_int32),
         ("smem_per_sm", ctypes.c_int32),
         ("max_cluster", ctypes.c_int32),
+        ("threads_per_sm", ctypes.c_int32),
+        ("ctas_per_sm", ctypes.c_int32),
     )
 
 
@@ -162,8 +163,10 @@ class HostRuntime:
             *divmod(device.arch.capability, 10),
             device.sms,
             limits.smem,
-            limits.smem + RESERVED_SMEM,
+            limits.sm_smem,
             limits.cluster,
+            limits.sm_threads,
+            limits.sm_ctas,
         )
         self.library.sglab_runtime_set_device(ctypes.byref(description))
         spans = [Allocation(t.data_ptr(), t.untyped_storage().nbytes(), f"tensor {i}") for i, t in enumerate(tensors)]

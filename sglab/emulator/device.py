@@ -100,7 +100,9 @@ class EmulatedDevice:
         self.on_finding = on_finding
         self._marked = core.MarkedMemory()
         self._grids = core.GridHistory()
-        self._machine = core.Machine(str(self.arch), self.sms, threads, scheduler, seed)
+        of = self.arch.limits
+        sm = of.sm_threads, of.sm_ctas, of.sm_smem
+        self._machine = core.Machine(str(self.arch), self.sms, threads, scheduler, seed, sm)
 
     @property
     def name(self) -> str:

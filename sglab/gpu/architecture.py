@@ -13,24 +13,27 @@ from sglab.gpu.errors import LaunchError
 
 @dataclass(frozen=True)
 class Limits:
-    """Launch limits of one compute capability; shared memory in bytes per CTA, static and dynamic together."""
+    """Limits of one compute capability: of a launch, and of what an SM holds at once; shared memory in bytes."""
 
-    smem: int
+    smem: int  # per CTA, static and dynamic together
     cluster: int  # largest cluster in CTAs, 1 where clusters do not exist
     sms: int  # of the product named first in `products`
     products: str
+    sm_threads: int = 2048
+    sm_ctas: int = 32
+    sm_smem: int = 233_472
 
 
 _LIMITS: dict[int, Limits] = {
-    70: Limits(98_304, 1, 80, "V100"),
-    75: Limits(65_536, 1, 40, "T4"),
-    80: Limits(166_912, 1, 108, "A100"),
-    86: Limits(101_376, 1, 84, "RTX 3090, A40"),
-    89: Limits(101_376, 1, 142, "L40, RTX 4090"),
+    70: Limits(98_304, 1, 80, "V100", sm_smem=98_304),
+    75: Limits(65_536, 1, 40, "T4", 1024, 16, 65_536),
+    80: Limits(166_912, 1, 108, "A100", sm_smem=167_936),
+    86: Limits(101_376, 1, 84, "RTX 3090, A40", 1536, 16, 102_400),
+    89: Limits(101_376, 1, 142, "L40, RTX 4090", 1536, 24, 102_400),
     90: Limits(232_448, 16, 132, "H100, H200"),
     100: Limits(232_448, 16, 148, "B200"),
     103: Limits(232_448, 16, 148, "B300"),
-    120: Limits(101_376, 8, 188, "RTX PRO 6000"),
+    120: Limits(101_376, 8, 188, "RTX PRO 6000", 1536, 24, 102_400),
 }
 H100_SMS, B200_SMS = _LIMITS[90].sms, _LIMITS[100].sms
 """Streaming multiprocessors of the two products that plans are made for where no GPU says."""

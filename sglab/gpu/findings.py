@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from sglab.gpu.code import Instruction
 
@@ -105,6 +106,13 @@ class Finding:
         if self.count > 1:
             parts.append(f"  {self.count} times")
         return "\n".join(parts)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """In a notebook, where a cell ends with `launch.run().findings`: the sentences, not the fields."""
+        for number, line in enumerate(str(self).split("\n")):
+            if number:
+                printer.break_()
+            printer.text(line)
 
 
 def _short(text: str) -> str:

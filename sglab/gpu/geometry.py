@@ -178,7 +178,8 @@ def _dim3(kernel: str, argument: str, value: Any, limits: Dim3) -> Dim3:
     sizes = [integer(size) for size in (value if given else (value,))]
     whole = [size for size in sizes if size is not None]
     if not 1 <= len(sizes) <= 3 or len(whole) < len(sizes):
-        raise LaunchError(f"{kernel}: {argument} must be an integer or 1 to 3 integers; got {value!r}")
+        shown = f"a {type(value).__name__}" if hasattr(value, "__array__") else repr(value)  # not all its elements
+        raise LaunchError(f"{kernel}: {argument} must be an integer or 1 to 3 integers; got {shown}")
     x, y, z = (*whole, 1, 1)[:3]
     for axis, size, limit in zip("xyz", (x, y, z), limits, strict=True):
         if not 1 <= size <= limit:

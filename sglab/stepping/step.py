@@ -49,7 +49,7 @@ def step(
         CompileError: the compiler refused the kernel.
     """
     if is_triton(kernel):
-        if not args or hasattr(args[0], "__array__"):  # a tensor or a numpy array: the kernel's own first argument
+        if not args or hasattr(args[0], "__array__"):  # the kernel's own first argument
             raise LaunchError(
                 f"sglab.step: the grid is missing. Write sglab.step({getattr(kernel, '__name__', 'kernel')}[grid], …)"
             )
@@ -57,7 +57,7 @@ def step(
     if (found := gridded(kernel)) is not None:
         return triton_launch(*found, args, kwargs, device)
     if isinstance(kernel, (Program, OwnKernel)):
-        if len(args) < 2:
+        if len(args) < 2 or any(hasattr(size, "__array__") for size in args[:2]):  # the kernel's own arguments
             raise LaunchError("sglab.step(kernel, grid, block, …): sizes are missing; or write kernel[grid, block]")
         kernel, args = kernel[args[0], args[1]], args[2:]
     if is_configured(kernel):

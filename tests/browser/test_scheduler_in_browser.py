@@ -128,3 +128,31 @@ def test_a_tab_takes_the_place_of_the_page_where_the_host_has_tabs(host: Host, p
     view.get_by_role("button", name="Split KV").click()
     expect(view.locator(".sge-made")).to_contain_text("in a tab")
     assert page.evaluate("asked.widget") == "SplitKV" and page.evaluate("asked.model")
+
+
+TEXTS = """() => {
+  window.texts = [];
+  const { fillText } = CanvasRenderingContext2D.prototype;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
+    window.texts.push(text);
+    return fillText.call(this, text, ...at);
+  };
+}"""
+
+
+@pytest.mark.parametrize("width", [860, 1000, 1200, 1440])
+def test_the_steps_take_the_whole_width_and_their_numbers_are_evenly_spaced(
+    host: Host, page: Page, run: Recording, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate(TEXTS)
+    _, widget = shown(host, run)
+    settled(page)
+    view = widget.locator(".sg-view").bounding_box()
+    for part in (".sg-cells", ".ssc-charts"):
+        drawn = widget.locator(part).bounding_box()
+        assert view is not None and drawn is not None
+        assert 0 <= view["x"] + view["width"] - drawn["x"] - drawn["width"] < 8
+    texts = page.evaluate("texts.slice(texts.lastIndexOf('0'), texts.lastIndexOf('step'))")
+    numbers = [int(text) for text in texts]
+    assert len(numbers) > 3 and numbers == list(range(0, len(run.steps), numbers[1]))

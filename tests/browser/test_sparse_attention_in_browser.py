@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.support.browser.drawings import count_drawings, drawings
 from tests.support.browser.patience import settled
 from tests.support.browser.widget_host import Host
 
@@ -95,3 +96,39 @@ def test_a_saved_page_steps_and_changes_rules(page: Page, sparse: SparseAttentio
     widget.press("End")
     expect(widget.locator(".sg-counter")).to_contain_text(f"step {len(sparse.budgets) - 1} ")
     expect(widget.get_by_label("Layer", exact=True)).to_have_count(0)
+
+
+def test_maps_of_a_prompt_are_whole_on_a_small_screen_beside_the_first_steps(browser: Browser, tmp_path: Path) -> None:
+    prompt = "Once upon a time there was a little cat who liked to sleep. The cat had a friend, a dog."
+    path = SparseAttention(record_attention(prompt, layers=[0])).save(tmp_path / "sparse.html")
+    page = browser.new_page(viewport={"width": 1280, "height": 900})  # of 1440 px, beside a notebook's prompts
+    try:
+        page.goto(path.as_uri())
+        expect(page.locator(".sg-tour")).to_be_visible()
+        expect(page.locator(".ssp-point").first).to_be_visible()
+        page.evaluate("() => { document.querySelector('.sg-widget').style.maxHeight = '780px' }")
+        page.set_viewport_size({"width": 1270, "height": 900})  # so that it is laid out anew
+        maps = page.locator(".sg-cells")
+        expect(maps).to_have_count(2)
+        page.wait_for_function(
+            "() => [...document.querySelectorAll('.sg-cells')].every((one) => one.scrollHeight <= one.clientHeight)"
+        )
+        page.wait_for_function(
+            "() => { const view = document.querySelector('.sg-view'); return view.scrollHeight <= view.clientHeight }"
+        )
+    finally:
+        page.close()
+
+
+def test_a_step_draws_the_map_that_it_changes(shown: Locator) -> None:
+    page = shown.page
+    shown.press("Home")
+    settled(page)
+    count_drawings(page)
+    shown.press("ArrowRight")
+    expect(shown.locator(".sg-counter")).to_contain_text("step 1 ")
+    settled(page)
+    assert drawings(page) == 1  # what is dense stays
+    shown.press("ArrowUp")
+    settled(page)
+    assert drawings(page) == 2

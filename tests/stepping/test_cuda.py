@@ -224,3 +224,21 @@ def test_places_in_headers_begin_with_the_authors_line() -> None:
         one for one in sglab.step(copy[1, 64], x, out, 0).run().findings if one.kind == "missing_cp_async_wait"
     )
     assert "kernel.cu:4, in cuda_pipeline_helpers.h:" in str(finding) and finding.other.instruction.own_source[1] == 4
+
+
+@pytest.mark.parametrize("sizes", [(), (4,)])
+def test_tensors_where_sizes_belong_are_said_to_be_that_and_not_written_out(sizes: tuple[int, ...]) -> None:
+    kernel, x = sglab.cuda(AXPY), torch.zeros(300)
+    with pytest.raises(gpu.LaunchError, match=r"sizes are missing; or write kernel\[grid, block\]$"):
+        sglab.step(kernel, *sizes, x, x, 1.0, 300)
+    with pytest.raises(gpu.LaunchError, match=r"grid must be an integer or 1 to 3 integers; got a Tensor$"):
+        kernel[x, 128](x, x, 1.0, 300)
+
+
+def test_a_cell_that_ends_with_findings_shows_their_sentences() -> None:
+    kernel = sglab.cuda("__global__ void add(int* n) { *n += 1; }")
+    found = sglab.step(kernel[1, 32], torch.zeros(1, dtype=torch.int32)).run().findings
+    shell = InteractiveShell.instance()
+    shown = shell.display_formatter.format(found)[0]["text/plain"]
+    assert "error: lost_update: " in shown and "CTA (0, 0, 0) warp 0 lane 0, at PTX line" in shown
+    assert "Party(" not in shown

@@ -9,9 +9,6 @@ namespace sglab::emu {
 namespace {
 
 constexpr std::uint32_t kSharedPerCta = 232448;
-constexpr std::uint32_t kSharedPerSm = 233472;
-constexpr std::uint32_t kThreadsPerSm = 2048;
-constexpr std::uint32_t kCtasPerSm = 32;
 
 using Extent3 = std::array<std::uint32_t, 3>;
 
@@ -75,17 +72,41 @@ void check(const Program& program, const LaunchConfig& config) {
   }
 }
 
+// CTAs that wait for their whole grid must all be resident at once: a GPU refuses a launch of more.
+void check_meeting(const Program& program, const LaunchConfig& config) {
+  if (!program.uses_grid_workspace) return;
+  const std::uint64_t threads = product(config.block), wanted = product(config.grid);
+  const std::uint32_t per_sm = ctas_per_sm(program, threads, config.dynamic_shared, config.sm);
+  const std::uint64_t most = std::uint64_t{per_sm} * config.sms;
+  if (wanted <= most) return;
+  const std::uint64_t shared = std::uint64_t{program.shared_bytes} + config.dynamic_shared;
+  refuse(program,
+         "grid " + shown(config.grid) + " has " + std::to_string(wanted) +
+             " CTAs, and the kernel waits for its whole grid (grid.sync), so that all must be "
+             "resident at once; the GPU's " +
+             std::to_string(config.sms) + " SMs hold at most " + std::to_string(most) + ", " +
+             std::to_string(per_sm) + " each, with " + std::to_string(threads) + " threads and " +
+             std::to_string(shared) +
+             " bytes of shared memory per CTA (on a GPU: cudaErrorCooperativeLaunchTooLarge). Launch " +
+             "at most " + std::to_string(most) + " and let each CTA do several parts of the work");
+}
+
 std::uint32_t resident_clusters(const Program& program, const LaunchConfig& config) {
-  const auto threads = static_cast<std::uint32_t>(product(config.block));
-  const std::uint32_t shared = program.dynamic_shared + config.dynamic_shared;
-  const std::uint32_t per_sm =
-      std::max(1u, std::min({kCtasPerSm, kThreadsPerSm / threads, kSharedPerSm / std::max(shared, 1u)}));
+  const std::uint32_t per_sm = ctas_per_sm(program, product(config.block), config.dynamic_shared, config.sm);
   const std::uint64_t ctas = std::uint64_t{std::max(config.sms, 1u)} * per_sm;
   const std::uint64_t clusters = ctas / product(config.cluster);
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(1, clusters / std::max(config.threads, 1u)));
 }
 
 }  // namespace
+
+std::uint32_t ctas_per_sm(const Program& program, std::uint64_t threads, std::uint64_t dynamic_shared,
+                          const SmLimits& sm) {
+  const std::uint64_t in_warps = std::max<std::uint64_t>((threads + 31) / 32 * 32, 32);
+  const std::uint64_t shared = std::max<std::uint64_t>(program.dynamic_shared + dynamic_shared, 1);
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>(
+      1, std::min({std::uint64_t{sm.ctas}, sm.threads / in_warps, sm.shared / shared})));
+}
 
 const Allocation* Launch::find(std::uint64_t address) const {
   auto above = std::upper_bound(allocations.begin(), allocations.end(), address,
@@ -118,6 +139,7 @@ std::string Launch::nearest(std::uint64_t address) const {
 
 std::unique_ptr<Launch> prepare_launch(const Program& program, LaunchConfig config) {
   check(program, config);
+  check_meeting(program, config);
   if (config.observer != nullptr) config.threads = 1;
   auto launch = std::make_unique<Launch>();
   launch->program = &program;

@@ -30,6 +30,13 @@ class Explainer {
                         const std::vector<const Cluster*>& running, Fault& fault) const = 0;
 };
 
+// What one SM holds at once; a B200's unless said otherwise.
+struct SmLimits {
+  std::uint32_t threads = 2048;
+  std::uint32_t ctas = 32;
+  std::uint32_t shared = 233472;  // bytes
+};
+
 struct LaunchConfig {
   std::array<std::uint32_t, 3> grid{1, 1, 1};
   std::array<std::uint32_t, 3> block{1, 1, 1};
@@ -41,6 +48,7 @@ struct LaunchConfig {
   Policy policy = Policy::kFair;
   std::uint64_t seed = 0;
   std::uint32_t sms = 1;
+  SmLimits sm;
   std::uint32_t threads = 1;
   std::shared_ptr<Observer> observer;          // nullptr: none; otherwise the launch runs on one host thread
   std::shared_ptr<const Explainer> explainer;  // nullptr: faults say what the machine knows
@@ -86,6 +94,11 @@ struct Launch {
   // "… lies 16 bytes past the end of 'out' (0x…, 1024 bytes)"
   std::string nearest(std::uint64_t address) const;
 };
+
+// CTAs of a kernel that an SM holds at once, by threads and shared memory: never fewer than on a GPU, where
+// registers and named barriers count as well. At least 1.
+std::uint32_t ctas_per_sm(const Program& program, std::uint64_t threads, std::uint64_t dynamic_shared,
+                          const SmLimits& sm);
 
 // Throws LaunchFault (kind "launch") if the kernel cannot be launched like this.
 std::unique_ptr<Launch> prepare_launch(const Program& program, LaunchConfig config);

@@ -68,6 +68,22 @@ int main(int count, char**) {
   CHECK(cudaMemset(out, 0, 8));
   CHECK(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(whole_grid), 6, 64, arguments, 0, nullptr));
   std::printf("grid %d %d, ", out[0], out[1]);
+  int per_sm, sms;
+  CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, whole_grid, 1024, 0));
+  CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
+  if (sms < 4) {  // a grid of many takes long while it is watched
+    CHECK(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(whole_grid), per_sm * sms, 1024, arguments, 0, nullptr));
+  }
+  const cudaError_t many =
+      cudaLaunchCooperativeKernel(reinterpret_cast<void*>(whole_grid), per_sm * sms + 1, 1024, arguments, 0, nullptr);
+  cudaLaunchConfig_t config = {};
+  cudaLaunchAttribute together = {};
+  together.id = cudaLaunchAttributeCooperative;
+  together.val.cooperative = 1;
+  config.gridDim = 4000, config.blockDim = 1024, config.attrs = &together, config.numAttrs = 1;
+  const cudaError_t more = cudaLaunchKernelEx(&config, whole_grid, out);
+  std::printf("%d of %d SMs, one more %s %d, last %d, ", per_sm, sms, cudaGetErrorName(many), more == many,
+              static_cast<int>(cudaGetLastError()));
   several_warps<<<1, 128>>>(out);
   CHECK(cudaGetLastError());
   std::printf("tiles of two warps %d %d\n", out[0], out[1]);

@@ -152,13 +152,15 @@ export class CellGrid {
     return { ...rect, x: rect.x + box.left + 1, y: rect.y + box.top + 1 };
   }
 
-  /** A cell's place on the canvas. */
+  /** A cell's place on the canvas, from whole pixel to whole pixel where cells are not whole pixels wide. */
   #rect({ row, column }: Cell, { scrollLeft, scrollTop }: Scrolled = this.#scroller): Rect {
     const { cellWidth, cellHeight, headerWidth, headerHeight } = this.#geometry;
+    const left = headerWidth + column * cellWidth - scrollLeft;
+    const x = Math.round(left);
     return {
-      x: headerWidth + column * cellWidth - scrollLeft,
+      x,
       y: headerHeight + row * cellHeight - scrollTop,
-      width: cellWidth,
+      width: Math.round(left + cellWidth) - x,
       height: cellHeight,
     };
   }

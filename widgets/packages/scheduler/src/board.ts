@@ -50,7 +50,7 @@ export function makeBoard(
         if (!shown) return;
         const dim = shown.selected !== undefined && shown.selected !== row;
         context.globalAlpha = (column >= shown.position ? 0.22 : 1) * (dim ? 0.35 : 1);
-        if (cell) paintCell(context, cell, row, rect, theme());
+        if (cell) paintCell(context, cell, row, rect, grid.geometry.cellWidth, theme());
         context.globalAlpha = 1;
         if (column === shown.position - 1) paintNow(context, rect, theme());
       },
@@ -59,7 +59,8 @@ export function makeBoard(
         if (shown) paintLabel(context, shown, row, rect, theme());
       },
       paintColumnHeader: (context, column, rect) => {
-        const every = rect.width >= 22 ? 1 : rect.width >= 9 ? 5 : 20;
+        const { cellWidth } = grid.geometry; // one wants the same of all, whose rects differ by a pixel
+        const every = cellWidth >= 22 ? 1 : cellWidth >= 9 ? 5 : 20;
         if (column % every) return;
         context.fillStyle = theme().muted;
         context.font = `11px ${theme().uiFont}`;
@@ -82,9 +83,7 @@ export function makeBoard(
     layout(run, width, height) {
       const rows = Math.max(1, run.requests.length);
       const columns = Math.max(1, run.steps.length);
-      const room = (width - LABELS - 4) / columns;
-      const fits = room >= 8 ? Math.floor(room * 2) / 2 : Math.floor(room);
-      const cellWidth = Math.max(NARROWEST, Math.min(WIDEST, fits));
+      const cellWidth = Math.max(NARROWEST, Math.min(WIDEST, (width - LABELS - 4) / columns));
       grid.element.style.maxWidth = `${LABELS + columns * cellWidth + 3}px`; // it ends where the charts below end
       grid.setGeometry({
         rows,
@@ -118,13 +117,14 @@ function paintCell(
   cell: Cell,
   row: number,
   rect: Rect,
+  step: number,
   theme: Theme,
 ): void {
   const { x, y, width, height } = rect;
   const look = lookOf(row, theme.dark);
-  const fill = width >= HATCHED_FROM ? sharedPaint().fill(look) : look.fill;
+  const fill = step >= HATCHED_FROM ? sharedPaint().fill(look) : look.fill;
   const middle = y + height / 2;
-  const gap = width >= 8 ? 1 : 0;
+  const gap = step >= 8 ? 1 : 0;
   if (cell.kind === "waiting") {
     context.fillStyle = theme.muted;
     context.fillRect(x, Math.round(middle), Math.max(1, width * 0.5), 1);
@@ -144,7 +144,7 @@ function paintCell(
     context.fillRect(x, y + 1, width - gap, height - 2);
     context.strokeStyle = theme.text;
     context.lineWidth = 1;
-    if (width >= 4) context.strokeRect(x + 0.5, y + 1.5, Math.max(1, width - gap - 1), height - 3);
+    if (step >= 4) context.strokeRect(x + 0.5, y + 1.5, Math.max(1, width - gap - 1), height - 3);
     if (cell.kind === "chunk") {
       context.fillStyle = sharedPaint().empty(look.ink);
       context.fillRect(x, y + 1, width - gap, height - 2);
@@ -155,7 +155,7 @@ function paintCell(
     context.fillRect(x + width - 2, y + 1, 2, height - 2);
   }
   if (cell.retracted) {
-    const half = Math.min(5, Math.max(3, width / 2));
+    const half = Math.min(5, Math.max(3, step / 2));
     const centre = x + width / 2;
     context.fillStyle = theme.error;
     context.beginPath();

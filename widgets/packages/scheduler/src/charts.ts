@@ -27,12 +27,16 @@ export interface Charts {
 
 export const POOL_PARTS = ["private", "protected", "evictable", "free"] as const;
 
-/** Grey tones with hatches: whose slots they are, not which request's. */
+/** Apart in greyscale as well, in a light and in a dark theme; scheduler.css has the same for the legend. */
+export const HELD = {
+  private: { light: "#1d4468", dark: "#c4def5" },
+  protected: { light: "#8a6d1d", dark: "#c7a35a" },
+};
+
+/** Tones with hatches: whose slots they are, not which request's. */
 export function poolFill(part: (typeof POOL_PARTS)[number], theme: Theme): string | CanvasPattern {
-  const paint = sharedPaint();
-  if (part === "private") return theme.dark ? "#8fb8de" : "#33638d";
-  if (part === "protected") return theme.dark ? "#c7a35a" : "#8a6d1d";
-  if (part === "evictable") return paint.empty(theme.text);
+  if (part === "private" || part === "protected") return HELD[part][theme.dark ? "dark" : "light"];
+  if (part === "evictable") return sharedPaint().empty(theme.text);
   return theme.surface;
 }
 
@@ -65,8 +69,9 @@ export function makeCharts(): Charts {
         context.clip();
         for (let i = first; i < last; i++) {
           context.globalAlpha = i >= position ? 0.25 : 1;
-          const x = LABELS + i * columns.cell - columns.scrolled;
-          draw(run.steps[i] as Step, { x, y, width: columns.cell - (columns.cell >= 8 ? 1 : 0), height });
+          const left = LABELS + i * columns.cell - columns.scrolled;
+          const x = Math.round(left); // whole pixels, as the cells above
+          draw(run.steps[i] as Step, { x, y, width: Math.round(left + columns.cell) - x, height });
         }
         context.globalAlpha = 1;
         context.restore();
@@ -87,16 +92,17 @@ export function makeCharts(): Charts {
       context.fillText(`of ${format.count(run.most)}`, 2, y + 36);
       each(y, tall, (step, rect) => {
         const sums = parts(step);
+        const width = rect.width - (columns.cell >= 8 ? 1 : 0);
         let base = rect.y + rect.height;
         for (const part of ["decode", "chunk", "prefill"] as const) {
           const bar = (sums[part] / run.most) * rect.height;
           if (!bar) continue;
           base -= bar;
           context.fillStyle = part === "decode" ? theme.muted : theme.text;
-          context.fillRect(rect.x, base, rect.width, bar);
+          context.fillRect(rect.x, base, width, bar);
           if (part === "chunk") {
             context.fillStyle = sharedPaint().empty(theme.background);
-            context.fillRect(rect.x, base, rect.width, bar);
+            context.fillRect(rect.x, base, width, bar);
           }
         }
       });
@@ -116,11 +122,11 @@ export function makeCharts(): Charts {
           const bar = (slots[part] / facts.pool_size) * rect.height;
           base -= bar;
           context.fillStyle = poolFill(part, theme);
-          context.fillRect(rect.x, base, columns.cell, bar);
+          context.fillRect(rect.x, base, rect.width, bar);
         }
         if (step.evicted) {
           context.fillStyle = theme.warning;
-          context.fillRect(rect.x, rect.y, columns.cell, 4);
+          context.fillRect(rect.x, rect.y, rect.width, 4);
         }
       });
 
@@ -134,12 +140,12 @@ export function makeCharts(): Charts {
         context.beginPath();
         context.moveTo(rect.x, before ?? level);
         context.lineTo(rect.x, level);
-        context.lineTo(rect.x + columns.cell, level);
+        context.lineTo(rect.x + rect.width, level);
         context.stroke();
         before = level;
       });
       if (position > 0) {
-        const x = LABELS + position * columns.cell - columns.scrolled - 1;
+        const x = Math.round(LABELS + position * columns.cell - columns.scrolled) - 1;
         context.fillStyle = theme.focus;
         if (x >= LABELS) context.fillRect(x, 0, 1.5, whole);
       }

@@ -3,7 +3,6 @@
 import { cssBackground, type Disposer, format, h, type Look, OKABE_ITO, s } from "@sglab/core";
 import type { Read } from "./data";
 
-const HEIGHT = 190;
 const LEFT = 46;
 const RIGHT = 10;
 const TOP = 8;
@@ -28,17 +27,17 @@ export class Chart {
     });
   }
 
-  draw(read: Read, rule: number, step: number, width: number): void {
+  draw(read: Read, rule: number, step: number, width: number, height: number): void {
     const most = Math.max(...read.rules.flatMap((each) => each.keys));
     const x = (keys: number) => LEFT + (keys / most) * (width - LEFT - RIGHT);
     const y = (error: number) => {
       const held = Math.min(CEILING, Math.max(FLOOR, error));
       const share = Math.log(held / FLOOR) / Math.log(CEILING / FLOOR);
-      return HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP);
+      return height - BOTTOM - share * (height - BOTTOM - TOP);
     };
     const svg = s("svg", {
       width,
-      height: HEIGHT,
+      height: height,
       role: "img",
       "data-picture": "",
       "aria-label": "Error of the layer's output against keys per query, a line per rule",
@@ -57,14 +56,14 @@ export class Chart {
       svg.append(
         s(
           "text",
-          { x: x(keys), y: HEIGHT - 16, "text-anchor": "middle", class: "ssp-axis" },
+          { x: x(keys), y: height - 16, "text-anchor": "middle", class: "ssp-axis" },
           format.count(keys),
         ),
       );
     svg.append(
       s(
         "text",
-        { x: (LEFT + width) / 2, y: HEIGHT - 3, "text-anchor": "middle", class: "ssp-axis" },
+        { x: (LEFT + width) / 2, y: height - 3, "text-anchor": "middle", class: "ssp-axis" },
         "keys per query, mean",
       ),
     );

@@ -40,7 +40,9 @@ const LEGEND: LegendItem[] = [
   { label: "selected query", mark: legendMark("outline") },
 ];
 
-const BELOW = 268; // of the view, for headings and the chart
+const HEADINGS = 64; // px of the view, with what is between maps and chart
+const CHART = 190;
+const LOW_CHART = 120; // where the maps are whole only beside a lower one
 const LEAST = 220; // px of a map
 const TALLEST = 400; // where the widget scrolls
 
@@ -111,16 +113,18 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
     const rule = read.rules[look.rule] as Choice;
     const narrow = frame.root.clientWidth < 700;
     const mapWidth = narrow ? width : (width - 12) / 2;
-    const room = frame.room() - text.element.offsetHeight - BELOW;
+    text.draw(read, look);
+    const room = frame.room() - text.element.offsetHeight - HEADINGS;
     const whole = wholeHeight(read.shown.tokens, mapWidth);
     // too low for the map: the widget scrolls, which is better than a map that scrolls in it
-    const mapHeight = Math.min(whole, room < LEAST ? TALLEST : room);
-    text.draw(read, look);
+    const low = room - LOW_CHART < Math.min(whole, LEAST);
+    const mapHeight = low ? Math.min(whole, TALLEST) : Math.min(whole, room - LOW_CHART);
+    const chartHeight = low ? CHART : Math.min(CHART, room - mapHeight);
     dense.draw(read, look, mapWidth, mapHeight);
     sparse.draw(read, look, mapWidth, mapHeight);
     sparseTitle.textContent = `${rule.title}, ${format.plural(read.budgets[look.step] as number, "key")}`;
     rules.replaceChildren(ruleList(read, look.rule, look.step, (next) => pickRule(next)));
-    chart.draw(read, look.rule, look.step, narrow ? width : Math.max(240, width - 330));
+    chart.draw(read, look.rule, look.step, narrow ? width : Math.max(240, width - 330), chartHeight);
     ruleSelect.value = String(look.rule);
     headSelect.value = String(look.head);
     frame.details.replaceChildren(...queryDetails(read, look), ...ruleDetails(read, look));

@@ -27,12 +27,13 @@ export function cellSize(tokens: number, width: number, height: number): number 
 
 /** All of a map without scrolling. */
 export function wholeHeight(tokens: number, width: number): number {
-  return HEADER + SCROLLBAR + tokens * cellSize(tokens, width, Number.POSITIVE_INFINITY);
+  return HEADER + tokens * cellSize(tokens, width, Number.POSITIVE_INFINITY);
 }
 
 export class MapView {
   readonly grid: CellGrid;
   #read: Read | undefined;
+  #drawn: { read: Read; theme: Theme; look: Look } | undefined;
   #look: Look = { rule: 0, step: 0, head: 0, query: 0 };
 
   constructor(
@@ -58,13 +59,18 @@ export class MapView {
   }
 
   draw(read: Read, look: Look, width: number, height: number): void {
+    const theme = this.theme();
+    const drawn = this.#drawn;
+    const asDrawn = drawn?.read === read && drawn.theme === theme && this.#looksAs(drawn.look, look);
     const moved = this.#look.query !== look.query;
     this.#read = read;
     this.#look = look;
+    this.#drawn = { read, theme, look: { ...look } };
     const { tokens } = read.shown;
     const size = cellSize(tokens, width, height);
     const { geometry } = this.grid;
     const same = geometry.rows === tokens && geometry.cellWidth === size && geometry.maxHeight === height;
+    if (same && asDrawn) return;
     if (same) this.grid.redraw();
     else
       this.grid.setGeometry({
@@ -77,6 +83,12 @@ export class MapView {
         maxHeight: height,
       });
     if (moved || !same) this.grid.reveal({ row: look.query, column: 0 });
+  }
+
+  /** Whether the map is the same: what is dense knows neither rule nor budget. */
+  #looksAs(one: Look, other: Look): boolean {
+    const chosen = !this.sparse || (one.rule === other.rule && one.step === other.step);
+    return chosen && one.head === other.head && one.query === other.query;
   }
 
   #paint(context: CanvasRenderingContext2D, { row, column }: Cell, { x, y, width, height }: Rect): void {
