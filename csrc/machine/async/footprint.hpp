@@ -5,7 +5,7 @@
 
 #include "machine/async/operations.hpp"
 #include "machine/engine/cluster.hpp"
-#include "machine/front/types.hpp"
+#include "isa/types.hpp"
 
 namespace sglab::emu {
 

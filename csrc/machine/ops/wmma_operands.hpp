@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "machine/engine/registers.hpp"
-#include "machine/front/types.hpp"
+#include "isa/types.hpp"
 #include "machine/tensor/element.hpp"
 
 // What Extra::payload is of wmma.load and wmma.store.

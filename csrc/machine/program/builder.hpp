@@ -8,7 +8,7 @@
 #include "isa/table.hpp"
 #include "machine/float/mode.hpp"
 #include "machine/front/module.hpp"
-#include "machine/front/types.hpp"
+#include "isa/types.hpp"
 
 namespace sglab::emu {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "machine/engine/warp.hpp"
-#include "machine/front/types.hpp"
+#include "isa/types.hpp"
 #include "machine/program/program.hpp"
 
 namespace sglab::emu {
