@@ -58,7 +58,7 @@ def test_includes_run_one_way(room: str) -> None:
 
 @pytest.mark.parametrize("depth", [1, 2])
 def test_no_folders_include_each_other_in_a_circle(depth: int) -> None:
-    """Neither rooms nor the folders that hold them: `machine` includes `isa`, so no room of `isa` includes `machine`."""
+    """Neither rooms nor the folders that hold them: as `machine` includes `isa`, `isa` does not include `machine`."""
     graph: dict[str, set[str]] = {}
     for file in sources():
         here = "/".join(room_of(file.relative_to(CSRC).as_posix()).split("/")[:depth])

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "machine/engine/warp.hpp"
 #include "isa/types.hpp"
+#include "machine/engine/warp.hpp"
 #include "machine/program/program.hpp"
 
 namespace sglab::emu {
