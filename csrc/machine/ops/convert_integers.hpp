@@ -1,6 +1,6 @@
 #pragma once
 
-#include "machine/ops/register.hpp"
+#include "machine/ops/lanes.hpp"
 #include "machine/program/builder.hpp"
 
 // What a cvt converts, and its integers: read from registers as 64 bits, and stored.
