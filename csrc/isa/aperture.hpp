@@ -12,6 +12,10 @@ constexpr std::uint64_t kParamAperture = std::uint64_t{3} << 56;
 constexpr std::uint64_t kFunctionAperture = std::uint64_t{4} << 56;
 constexpr std::uint64_t kApertureMask = std::uint64_t{0xff} << 56;
 
+constexpr std::uint64_t without_aperture(std::uint64_t address) {
+  return address & ~kApertureMask;
+}
+
 // A shared-memory address carries the CTA's rank in its cluster above the byte offset. The first kilobyte is
 // the system's, as on sm_90 and later.
 constexpr unsigned kSharedRankShift = 24;

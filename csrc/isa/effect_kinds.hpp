@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "machine/front/types.hpp"
+#include "isa/types.hpp"
 
 // The words in which an instruction's effects are said; see effects.hpp. Python knows them by their names.
 namespace sglab::emu {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "isa/effect_kinds.hpp"
-#include "machine/front/types.hpp"
+#include "isa/types.hpp"
 
 // What an instruction does, as data. Every row of the instruction table states it, built by the functions of
 // namespace `does`; what depends on the mnemonic's modifiers (space, order, scope, .read, width, …) is

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "machine/front/types.hpp"
+#include "isa/types.hpp"
 
 namespace sglab::emu {
 namespace {

@@ -7,9 +7,8 @@
     CLASS/hub             the hub's database, keys and log; grades.sqlite in it is what LTI posts
 
 As root, each seat runs as a user id of its own, without an account; the ids are in `CLASS/hub/users.json` and never
-given
-twice. Without root all seats run as the hub's user, which keeps nobody from anybody: for a demonstration, not for a
-class.
+given twice. Without root all seats run as the hub's user, so students can read each other's files: for a demonstration,
+not for a class.
 """
 
 from __future__ import annotations

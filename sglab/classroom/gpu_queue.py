@@ -63,7 +63,7 @@ class GpuQueue:
         if not self.folder.is_dir():
             with suppress(FileExistsError):
                 self.folder.mkdir(parents=True)
-                self.folder.chmod(0o1777)  # whoever shares the GPU takes places; nobody removes another's
+                self.folder.chmod(0o1777)  # all who share the GPU take places; none removes another's
 
     @contextmanager
     def turn(self, patience: float | None = None) -> Iterator[Place]:

@@ -220,7 +220,7 @@ def silent() -> Question:
         because="{truth}: every access is in order; the formula is wrong. Only a reference can tell.",
         hint="Run each with sanitize=True and several sizes, from 1 on. mean_rows has a finding for some.",
         ideas=(
-            ({"mean_rows"}, "With fewer than eight rows there is a finding: memory is read that nobody has written."),
+            ({"mean_rows"}, "With fewer than eight rows there is a finding: memory is read that was never written."),
             ({"ring"}, "The race detector has a finding: two lines that nothing orders."),
             ({"plus_one"}, "The findings above are of this kernel."),
             ({"sum_row"}, "The findings at the beginning are of this kernel."),

@@ -149,7 +149,7 @@ def threads_missing() -> Question:
         ideas=(
             (THREADS, "So many a phase takes. Some have arrived in this one."),
             (128, "So many have arrived. How many are still to come?"),
-            (0, "Then the phase would be over, and nobody would wait."),
+            (0, "Then the phase would be over, and no thread would wait."),
         ),
     )
 

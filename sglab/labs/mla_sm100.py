@@ -163,7 +163,7 @@ def columns_used(log: EventLog) -> Question:
         because="{truth}: 64 for S, twice, and 128 for each half of O. An M of 128 over two CTAs folds N in half.",
         hint="The TensorMemory widget shows who owns which columns, and which stay hatched.",
         ideas=(
-            (512, "Some stay hatched: nobody writes them."),
+            (512, "Some stay hatched: they are never written."),
             (640, "An M of 128 over two CTAs: each has 64 rows, and folds N in half over its 128 lanes."),
             (256, "Those are O's. S has two places."),
             (320, "S has two places, so that one can be made while the other is read."),

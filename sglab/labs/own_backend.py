@@ -212,7 +212,7 @@ def padded_row(engine: Engine, backend: type[AttentionBackend], prompts: Sequenc
         hint="AttentionBackend.graph_seq_len_fill_value, and the glossary on slot.",
         ideas=(
             ([0, 0], "A length of 0 would be a softmax over nothing."),
-            ([1, 1], "Slot 1 may be somebody's. Which slot is nobody's?"),
+            ([1, 1], "Slot 1 may belong to a request. Which slot belongs to none?"),
             ([0, 1], "The length comes first. A length of 0 would be a softmax over nothing."),
         ),
     )

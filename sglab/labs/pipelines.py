@@ -183,7 +183,7 @@ def missing_arrivals() -> Question:
         ideas=(
             (1, "One has come. How many has it waited for?"),
             (4, "So many it takes. One has come."),
-            (0, "Then the phase would be over, and nobody would wait."),
+            (0, "Then the phase would be over, and no thread would wait."),
         ),
     )
 

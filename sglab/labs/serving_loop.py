@@ -123,7 +123,7 @@ def computed_twice(engine: Engine) -> Question:
         ideas=(
             (
                 sum(len(step.retracted) for step in engine.history.steps),
-                "So often somebody was retracted. How many tokens did it cost?",
+                "So often a request was retracted. How many tokens did it cost?",
             ),
             (
                 _read_again(engine, "length"),

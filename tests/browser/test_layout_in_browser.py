@@ -53,7 +53,7 @@ def test_a_press_says_address_bank_lane_and_who_is_in_the_way(host: Host) -> Non
     expect(shown.locator(".sg-subject")).to_contain_text("Sw<3,3,3>")
     grid(shown, 0).click(position={"x": 32, "y": 20 + 19 * 3 + 8})
     expect(details(shown)).to_contain_text("base + 0x1b0")
-    expect(details(shown)).to_contain_text("nobody: no bank conflict")
+    expect(details(shown)).to_contain_text("no lane: no bank conflict")
     expect(details(shown)).to_contain_text("216 elements of f16")
 
 

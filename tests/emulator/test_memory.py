@@ -1,7 +1,5 @@
 """Loads, stores, atomics, address spaces and their faults."""
 
-import signal
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,6 +8,7 @@ import numpy as np
 import pytest
 
 from sglab import _core, gpu
+from tests.support.emulator.interrupting import interrupted_after
 from tests.support.emulator.launching import HEADER, launch
 
 INTEGER = {"u8": np.uint8, "s8": np.int8, "u16": np.uint16, "s16": np.int16, "u32": np.uint32, "s32": np.int32}
@@ -287,14 +286,8 @@ def under_control(move: str, **device: Any) -> None:
     ],
 )
 def test_interrupt_stops_an_endless_launch(endless: Callable[[], None]) -> None:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-    try:
-        timer = threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT))
-        with pytest.raises(KeyboardInterrupt):
-            timer.start()
-            endless()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with interrupted_after(0.2), pytest.raises(KeyboardInterrupt):
+        endless()
 
 
 SHAPES = {

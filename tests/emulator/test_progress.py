@@ -1,10 +1,7 @@
 """A launch that takes long says so, and can be interrupted."""
 
 import io
-import signal
 import sys
-import threading
-import time
 
 import pytest
 
@@ -12,6 +9,7 @@ torch = pytest.importorskip("torch")
 
 from sglab import gpu
 from sglab.gpu import progress
+from tests.support.emulator.interrupting import interrupted_after
 
 SPIN = """
 .version 8.7
@@ -82,8 +80,5 @@ def test_a_short_launch_says_nothing(capsys: pytest.CaptureFixture[str]) -> None
 def test_an_interrupt_ends_it(how: str, impatient: None) -> None:
     device = gpu.EmulatedDevice("sm_90a")
     launch = spin(device)
-    begun = threading.Event()
-    threading.Thread(target=lambda: (begun.wait(), time.sleep(0.2), signal.raise_signal(signal.SIGINT))).start()
-    with pytest.raises(KeyboardInterrupt):
-        begun.set()
+    with interrupted_after(0.2), pytest.raises(KeyboardInterrupt):
         device.session(launch).run() if how == "session" else getattr(device, how)(launch)

@@ -41,8 +41,8 @@ ASAN = """==1==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x60 at 
     #0 0x55 in sglab::emu::Parser::body() /home/somebody/csrc/machine/front/body.cpp:70:5
 SUMMARY: AddressSanitizer: heap-buffer-overflow /home/somebody/csrc/machine/front/body.cpp:70:5 in sglab::emu::Parser
 """
-UBSAN = """/home/somebody/csrc/machine/front/types.cpp:31:12: runtime error: shift exponent 64 is too large
-SUMMARY: UndefinedBehaviorSanitizer: undefined-behavior /home/somebody/csrc/machine/front/types.cpp:31:12 in
+UBSAN = """/home/somebody/csrc/isa/types.cpp:31:12: runtime error: shift exponent 64 is too large
+SUMMARY: UndefinedBehaviorSanitizer: undefined-behavior /home/somebody/csrc/isa/types.cpp:31:12 in
 """
 
 

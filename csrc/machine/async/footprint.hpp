@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "isa/types.hpp"
 #include "machine/async/operations.hpp"
 #include "machine/engine/cluster.hpp"
-#include "machine/front/types.hpp"
 
 namespace sglab::emu {
 

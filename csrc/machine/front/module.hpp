@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "machine/front/types.hpp"
+#include "isa/types.hpp"
 
 // What the parser makes of PTX text: names resolved, instructions still spelt as text. Views point into
 // Module::text.

@@ -162,7 +162,7 @@ void param_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::u
     raise_fault(w, i, std::countr_zero(lanes), "read_only", "a store to the kernel's parameters");
   }
   for_lanes(lanes, [&](int l) {
-    const std::uint64_t offset = addresses[l] & ~kApertureMask;
+    const std::uint64_t offset = without_aperture(addresses[l]);
     if (offset & (align - 1)) misaligned(w, i, l, "parameter", offset, align);
     if (offset >= parameters.size() || offset + bytes > parameters.size()) {
       raise_fault(w, i, l, "out_of_bounds",
@@ -177,7 +177,7 @@ void param_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::u
 void generic_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes,
                     unsigned bytes, unsigned align, Places& places) {
   std::uint64_t inside[32];
-  for (int l = 0; l < 32; ++l) inside[l] = addresses[l] & ~kApertureMask;
+  for (int l = 0; l < 32; ++l) inside[l] = without_aperture(addresses[l]);
   while (lanes != 0) {
     const std::uint64_t window = addresses[std::countr_zero(lanes)] & kApertureMask;
     std::uint32_t same = 0;

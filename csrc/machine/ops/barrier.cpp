@@ -3,6 +3,7 @@
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/fault.hpp"
 #include "machine/engine/launch.hpp"
+#include "machine/engine/registers.hpp"
 #include "machine/ops/register.hpp"
 #include "machine/program/builder.hpp"
 
@@ -11,8 +12,7 @@ namespace sglab::emu {
 namespace {
 
 std::uint32_t lane_value(const Warp& w, Ref ref) {
-  const auto* const a = reinterpret_cast<const std::uint32_t*>(w.bank[ref >> 31] + (ref & ~kConstantRef));
-  return a[std::countr_zero(w.mask)];
+  return lanes32(w, ref)[std::countr_zero(w.mask)];
 }
 
 // Inst::a: the barrier. Inst::b: how many threads, unless Inst::imm has kNoCount. Inst::c: bar.red's
@@ -92,7 +92,7 @@ const Inst* bar_arrive(Warp& w, const Inst* i) {
 const Inst* finish_reduction(Warp& w, const Inst* i, std::uint32_t number) {
   const NamedBarrier& b = w.cta->barriers[number];
   if (i->imm & kPopc) {
-    auto* const d = reinterpret_cast<std::uint32_t*>(w.bank[0] + i->d);
+    auto* const d = write32(w, i->d);
     for (std::uint32_t m = w.mask; m != 0; m &= m - 1) d[std::countr_zero(m)] = b.result;
   } else {
     const bool holds = i->imm & kAndOp ? b.result == b.result_voters : b.result != 0;
@@ -112,7 +112,7 @@ const Inst* bar_red(Warp& w, const Inst* i) {
   const std::uint32_t number = lane_value(w, i->a);
   NamedBarrier& b = barrier(w, i, number);
   const std::uint64_t ticket = b.phase;
-  const std::uint32_t p = w.predicates[i->c & ~kNegatedRef] ^ (0u - (i->c >> 31));
+  const std::uint32_t p = predicate_lanes(w, i->c);
   b.votes += static_cast<std::uint32_t>(std::popcount(p & w.mask));
   b.voters += static_cast<std::uint32_t>(std::popcount(w.mask));
   arrive(w, i, number);

@@ -6,6 +6,7 @@
 #include "isa/aperture.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/fault.hpp"
+#include "machine/engine/registers.hpp"
 #include "machine/ops/call_site.hpp"
 #include "machine/ops/register.hpp"
 #include "machine/program/builder.hpp"
@@ -153,8 +154,7 @@ const Inst* call(Warp& w, const Inst* i) {
 
 const Inst* call_indirect(Warp& w, const Inst* i) {
   const auto pc = static_cast<std::uint32_t>(i - w.code);
-  const auto* const target =
-      reinterpret_cast<const std::uint64_t*>(w.bank[i->a >> 31] + (i->a & ~kConstantRef));
+  const auto* const target = lanes64(w, i->a);
   const int first = std::countr_zero(w.mask);
   const std::uint64_t wanted = target[first];
   std::uint32_t id = 0;

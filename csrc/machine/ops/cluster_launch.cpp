@@ -63,7 +63,7 @@ void build_try_cancel(Builder& b) {
 }
 
 const Answer* answers(const Warp& w, Ref ref) {
-  return reinterpret_cast<const Answer*>(w.bank[ref >> 31] + (ref & ~kConstantRef));
+  return read_register<Answer>(w, ref);
 }
 
 const Inst* is_canceled(Warp& w, const Inst* i) {

@@ -2,7 +2,7 @@
 #include "machine/ops/register.hpp"
 #include "machine/program/builder.hpp"
 
-// setp, set, selp, slct.
+// setp and set.
 namespace sglab::emu::SGLAB_ISA {
 namespace {
 
@@ -326,28 +326,6 @@ void pair_rows(Table& t, const char* type) {
   pair_row<H, Compare::kNan>(t, type);
 }
 
-template <class T>
-const Inst* select(Warp& w, const Inst* i) {
-  const u32 p = predicate(w, i->c);
-  const T *const a = in<T>(w, i->a), *const b = in<T>(w, i->b);
-  each(out<T>(w, i->d), [=](int l) { return bit(p, l) ? a[l] : b[l]; });
-  return i + 1;
-}
-
-template <class T, bool Float>
-const Inst* select_sign(Warp& w, const Inst* i) {
-  const T *const a = in<T>(w, i->a), *const b = in<T>(w, i->b);
-  if constexpr (Float) {
-    const float* const c = in<float>(w, i->c);
-    const float least = i->mode & kFtz ? -0x1.fffffcp-127f : 0.0f;  // of what counts as zero
-    each(out<T>(w, i->d), [=](int l) { return c[l] >= least ? a[l] : b[l]; });
-  } else {
-    const s32* const c = in<s32>(w, i->c);
-    each(out<T>(w, i->d), [=](int l) { return c[l] >= 0 ? a[l] : b[l]; });
-  }
-  return i + 1;
-}
-
 }  // namespace
 
 void register_compare(Table& t) {
@@ -373,17 +351,7 @@ void register_compare(Table& t) {
   pair_rows<F16>(t, "f16x2");
   pair_rows<FlushedF16>(t, "f16x2");
   pair_rows<Bf16>(t, "bf16x2");
-  t.effects(does::computes(Cost::kLogic, TaintRule::kSelect));
-  t.alu("selp.{b16|u16|s16}", "hhhp", select<u16>);
-  t.alu("selp.{b32|u32|s32}", "wwwp", select<u32>);
-  t.alu("selp.f32", "wffp", select<u32>);
-  t.alu("selp.{b64|u64|s64}", "lllp", select<u64>);
-  t.alu("selp.f64", "lddp", select<u64>);
-  t.effects(does::computes(Cost::kAlu));
-  t.alu("slct.{b32|u32|s32|f32}.s32", "wwww", select_sign<u32, false>);
-  t.alu("slct.{b64|u64|s64|f64}.s32", "lllw", select_sign<u64, false>);
-  t.alu("slct[.ftz].{b32|u32|s32|f32}.f32", "wwwf", select_sign<u32, true>);
-  t.alu("slct[.ftz].{b64|u64|s64|f64}.f32", "lllf", select_sign<u64, true>);
+  register_selection(t);
 }
 
 }  // namespace sglab::emu::SGLAB_ISA

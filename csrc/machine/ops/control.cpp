@@ -2,6 +2,7 @@
 
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/fault.hpp"
+#include "machine/engine/registers.hpp"
 #include "machine/ops/register.hpp"
 #include "machine/program/builder.hpp"
 #include "machine/program/decoder.hpp"
@@ -46,8 +47,7 @@ void build_bra(Builder& b) {
 const Inst* branch_indexed(Warp& w, const Inst* i) {
   const std::uint32_t lanes = guard_lanes(w, i);
   if (lanes == 0) return i + 1;
-  const auto* const index =
-      reinterpret_cast<const std::uint32_t*>(w.bank[i->a >> 31] + (i->a & ~kConstantRef));
+  const auto* const index = lanes32(w, i->a);
   const int first = std::countr_zero(lanes);
   const std::vector<std::uint32_t>& targets = payload<BranchTargets>(i).pcs;
   if (index[first] >= targets.size()) {

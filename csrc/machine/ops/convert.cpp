@@ -1,131 +1,12 @@
 #include "machine/float/binary64.hpp"
+#include "machine/ops/convert_floats.hpp"
+#include "machine/ops/convert_integers.hpp"
 #include "machine/ops/register.hpp"
-#include "machine/ops/small_float.hpp"
 #include "machine/program/builder.hpp"
 
+// cvt between single numbers.
 namespace sglab::emu::SGLAB_ISA {
 namespace {
-
-using u8 = std::uint8_t;
-using u16 = std::uint16_t;
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
-using s8 = std::int8_t;
-using s16 = std::int16_t;
-using s32 = std::int32_t;
-using s64 = std::int64_t;
-
-// What a cvt converts: packed into Inst::imm, since sources and destinations may be wider than their types.
-struct Kind {
-  Type to, from;
-  char to_letter, from_letter;
-  bool saturate, integral, relu, finite;
-
-  s64 pack() const {
-    return static_cast<s64>(to) | static_cast<s64>(from) << 8 | static_cast<s64>(to_letter) << 16 |
-           static_cast<s64>(from_letter) << 24 | static_cast<s64>(saturate) << 32 |
-           static_cast<s64>(integral) << 33 | static_cast<s64>(relu) << 34 | static_cast<s64>(finite) << 35;
-  }
-  static Kind unpack(s64 v) {
-    return {static_cast<Type>(v & 0xff),
-            static_cast<Type>(v >> 8 & 0xff),
-            static_cast<char>(v >> 16 & 0xff),
-            static_cast<char>(v >> 24 & 0xff),
-            (v >> 32 & 1) != 0,
-            (v >> 33 & 1) != 0,
-            (v >> 34 & 1) != 0,
-            (v >> 35 & 1) != 0};
-  }
-};
-
-template <class R>
-void load_typed(const R* a, Type type, s64* v) {
-  switch (type) {
-    case Type::kU8:
-    case Type::kB8:
-      return each(v, [=](int l) { return static_cast<s64>(static_cast<u8>(a[l])); });
-    case Type::kS8:
-      return each(v, [=](int l) { return static_cast<s64>(static_cast<s8>(a[l])); });
-    case Type::kU16:
-      return each(v, [=](int l) { return static_cast<s64>(static_cast<u16>(a[l])); });
-    case Type::kS16:
-      return each(v, [=](int l) { return static_cast<s64>(static_cast<s16>(a[l])); });
-    case Type::kU32:
-      return each(v, [=](int l) { return static_cast<s64>(static_cast<u32>(a[l])); });
-    case Type::kS32:
-      return each(v, [=](int l) { return static_cast<s64>(static_cast<s32>(a[l])); });
-    default:
-      return each(v, [=](int l) { return static_cast<s64>(a[l]); });
-  }
-}
-
-// Integers as 64 bits; u64 keeps its bit pattern.
-void load_integers(const Warp& w, const Inst* i, const Kind& k, s64* v) {
-  switch (k.from_letter) {
-    case 'b':
-      return load_typed(in<u8>(w, i->a), k.from, v);
-    case 'h':
-      return load_typed(in<u16>(w, i->a), k.from, v);
-    case 'w':
-      return load_typed(in<u32>(w, i->a), k.from, v);
-    default:
-      return load_typed(in<u64>(w, i->a), k.from, v);
-  }
-}
-
-// The value is cut to the type, then extended to the register.
-template <class T>
-void store_typed(Warp& w, const Inst* i, char letter, const s64* v) {
-  switch (letter) {
-    case 'b':
-      return each(out<u8>(w, i->d), [=](int l) { return static_cast<u8>(static_cast<T>(v[l])); });
-    case 'h':
-      return each(out<u16>(w, i->d), [=](int l) { return static_cast<u16>(static_cast<T>(v[l])); });
-    case 'w':
-      return each(out<u32>(w, i->d), [=](int l) { return static_cast<u32>(static_cast<T>(v[l])); });
-    default:
-      return each(out<u64>(w, i->d), [=](int l) { return static_cast<u64>(static_cast<T>(v[l])); });
-  }
-}
-
-void store_integers(Warp& w, const Inst* i, const Kind& k, const s64* v) {
-  switch (k.to) {
-    case Type::kU8:
-    case Type::kB8:
-      return store_typed<u8>(w, i, k.to_letter, v);
-    case Type::kS8:
-      return store_typed<s8>(w, i, k.to_letter, v);
-    case Type::kU16:
-    case Type::kB16:
-      return store_typed<u16>(w, i, k.to_letter, v);
-    case Type::kS16:
-      return store_typed<s16>(w, i, k.to_letter, v);
-    case Type::kU32:
-    case Type::kB32:
-      return store_typed<u32>(w, i, k.to_letter, v);
-    case Type::kS32:
-      return store_typed<s32>(w, i, k.to_letter, v);
-    default:
-      return store_typed<s64>(w, i, k.to_letter, v);
-  }
-}
-
-struct Range {
-  s64 low;
-  u64 high;
-};
-
-Range range_of(Type type) {
-  const unsigned bits = 8 * type_bytes(type);
-  if (is_signed(type)) return {static_cast<s64>(~u64{0} << (bits - 1)), (u64{1} << (bits - 1)) - 1};
-  return {0, bits == 64 ? ~u64{0} : (u64{1} << bits) - 1};
-}
-
-// Whether the destination has every value of the source, so that .sat could never do anything.
-bool contains(Type to, Type from) {
-  const Range wide = range_of(to), narrow = range_of(from);
-  return wide.low <= narrow.low && wide.high >= narrow.high;
-}
 
 const Inst* integer_to_integer(Warp& w, const Inst* i) {
   const Kind k = Kind::unpack(i->imm);
@@ -143,43 +24,6 @@ const Inst* integer_to_integer(Warp& w, const Inst* i) {
   }
   store_integers(w, i, k, v);
   return i + 1;
-}
-
-void load_floats(const Warp& w, const Inst* i, const Kind& k, double* v) {
-  switch (k.from) {
-    case Type::kF32: {
-      const float* const a = in<float>(w, i->a);
-      const bool ftz = i->mode & kFtz;
-      // flushing is an operation on f32, which makes a NaN canonical
-      if (ftz) return each(v, [=](int l) { return static_cast<double>(canonical(flush(a[l]))); });
-      return each(v, [=](int l) { return static_cast<double>(a[l]); });
-    }
-    case Type::kF64: {
-      const double* const a = in<double>(w, i->a);
-      return each(v, [=](int l) { return a[l]; });
-    }
-    case Type::kF16: {
-      const u16* const a = in<u16>(w, i->a);
-      return each(v, [=](int l) { return static_cast<double>(f32_from_f16(a[l])); });
-    }
-    default: {
-      const u16* const a = in<u16>(w, i->a);
-      return each(v, [=](int l) { return static_cast<double>(f32_from_bf16(a[l])); });
-    }
-  }
-}
-
-inline double integral(double v, unsigned mode) {
-  switch (mode & kRoundMask) {
-    case kDown:
-      return __builtin_floor(v);
-    case kUp:
-      return __builtin_ceil(v);
-    case kTowardZero:
-      return __builtin_trunc(v);
-    default:
-      return __builtin_nearbyint(v);
-  }
 }
 
 const Inst* float_to_integer(Warp& w, const Inst* i) {
@@ -209,58 +53,6 @@ const Inst* float_to_integer(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-// The NaN that a f64 NaN becomes: quiet, with its sign and as much of its payload as there is room for.
-inline u32 narrowed_nan(double nan, u32 sign, u32 infinity, u32 mantissa_bits) {
-  const u64 bits = bits_of(quieted(nan));
-  const auto payload = static_cast<u32>((bits & 0xfffffffffffffull) >> (52 - mantissa_bits));
-  return (bits >> 63 != 0 ? sign : 0) | infinity | payload;
-}
-
-template <class T>
-inline T saturated(T v) {  // NaN gives +0
-  return v > T{0} ? (v < T{1} ? v : T{1}) : T{0};
-}
-
-// Stores with one rounding, in the instruction's mode.
-void store_floats(Warp& w, const Inst* i, const Kind& k, const double* v) {
-  const bool payloads = k.from == Type::kF64;
-  const bool saturate = k.saturate;
-  switch (k.to) {
-    case Type::kF64:
-      return each(out<double>(w, i->d),
-                  [=](int l) { return saturate ? saturated(v[l]) : propagated(v[l], v[l]); });
-    case Type::kF32: {
-      const unsigned direction = i->mode & kRoundMask;
-      const bool ftz = i->mode & kFtz;
-      alignas(64) float rounded[kLanes];
-      if (direction == kNearest)
-        each(rounded, [=](int l) { return static_cast<float>(v[l]); });
-      else
-        each(rounded, [=](int l) { return narrowed(v[l], direction); });
-      if (ftz) each(rounded, [&](int l) { return flushed_if(is_tiny(v[l], direction), rounded[l]); });
-      each(out<float>(w, i->d), [&](int l) {
-        const float r = rounded[l];
-        if (saturate) return saturated(r);
-        return payloads && r != r ? float_of(narrowed_nan(v[l], 0x80000000u, 0x7f800000u, 23)) : canonical(r);
-      });
-      return;
-    }
-    default: {
-      const SmallFormat& format = k.to == Type::kF16 ? kFormatF16 : kFormatBf16;
-      u16* const d = out<u16>(w, i->d);
-      for (int l = 0; l < kLanes; ++l) {
-        double x = v[l];
-        if (saturate) x = saturated(x);
-        if (k.relu) x = x < 0.0 || (x == 0.0 && x == x) ? 0.0 : x;
-        d[l] = static_cast<u16>(payloads && x != x
-                                    ? narrowed_nan(x, format.sign(), format.infinity(), format.mantissa_bits)
-                                    : encode(format, x, i->mode, k.finite));
-      }
-      return;
-    }
-  }
-}
-
 // Without a modifier nothing is converted, and a NaN keeps its payload.
 const Inst* same_f32(Warp& w, const Inst* i) {
   const u32* const a = in<u32>(w, i->a);
@@ -283,20 +75,6 @@ const Inst* float_to_float(Warp& w, const Inst* i) {
   }
   store_floats(w, i, k, v);
   return i + 1;
-}
-
-// 64-bit integers do not fit a double: it is made odd when bits are lost, which keeps the second rounding
-// right.
-inline double odd_double(s64 v, bool is_unsigned) {
-  const bool negative = !is_unsigned && v < 0;
-  u64 magnitude = negative ? 0 - static_cast<u64>(v) : static_cast<u64>(v);
-  if (magnitude >> 53 != 0) {
-    const u64 lost = magnitude & 0x7ff;
-    magnitude = (magnitude & ~u64{0x7ff}) | (lost != 0 ? 0x800 : 0);
-  }
-  const double high = static_cast<double>(static_cast<s64>(magnitude >> 11)) * 2048.0;
-  const double d = magnitude >> 53 != 0 ? high : static_cast<double>(static_cast<s64>(magnitude));
-  return negative ? -d : d;
 }
 
 const Inst* integer_to_float(Warp& w, const Inst* i) {
@@ -328,17 +106,9 @@ const Inst* integer_to_float(Warp& w, const Inst* i) {
 }
 
 template <bool Bf>
-inline u16 narrow_nearest(float f) {
-  if constexpr (Bf)
-    return bf16_from_f32(f);
-  else
-    return f16_from_f32(f);
-}
-
-template <bool Bf>
 const Inst* half_nearest(Warp& w, const Inst* i) {
   const float* const a = in<float>(w, i->a);
-  each(out<u16>(w, i->d), [=](int l) { return narrow_nearest<Bf>(a[l]); });
+  each(out<u16>(w, i->d), [=](int l) { return half_from_f32<Bf>(a[l]); });
   return i + 1;
 }
 

@@ -19,16 +19,8 @@ const Inst* halves_from_f32(Warp& w, const Inst* i, F narrow) {
 }
 
 template <bool Bf>
-inline u16 narrow_nearest(float f) {
-  if constexpr (Bf)
-    return bf16_from_f32(f);
-  else
-    return f16_from_f32(f);
-}
-
-template <bool Bf>
 const Inst* pair_nearest(Warp& w, const Inst* i) {
-  return halves_from_f32(w, i, [](float f) { return narrow_nearest<Bf>(f); });
+  return halves_from_f32(w, i, [](float f) { return half_from_f32<Bf>(f); });
 }
 
 template <bool Bf>
@@ -72,7 +64,7 @@ const Inst* codes_from_halves(Warp& w, const Inst* i) {
   const u32* const a = in<u32>(w, i->a);
   const auto one = [&](u32 h) {
     const auto half = static_cast<u16>(h);
-    return encode_code(format, i, static_cast<double>(Bf ? f32_from_bf16(half) : f32_from_f16(half)));
+    return encode_code(format, i, static_cast<double>(f32_from_half<Bf>(half)));
   };
   for (int l = 0; l < kLanes; ++l) d[l] = static_cast<u16>(one(a[l]) | one(a[l] >> 16) << 8);
   return i + 1;

@@ -84,6 +84,15 @@ inline std::uint16_t bf16_from_f32(float f) {
   return static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? kNan16 : rounded);
 }
 
+template <bool Bf>
+inline float f32_from_half(std::uint16_t h) {
+  return Bf ? f32_from_bf16(h) : f32_from_f16(h);
+}
+template <bool Bf>
+inline std::uint16_t half_from_f32(float f) {
+  return Bf ? bf16_from_f32(f) : f16_from_f32(f);
+}
+
 // a*b + c rounded to odd: a second rounding to fewer bits then gives what one rounding would have given.
 inline float fma_to_odd(float a, float b, float c) {  // a*b must be exact
   const float p = a * b, s = p + c;

@@ -13,10 +13,6 @@
 // Register and address access for instruction families that are compiled once.
 namespace sglab::emu {
 
-inline std::uint32_t predicate_lanes(const Warp& w, Ref ref) {
-  return w.predicates[ref & ~kNegatedRef] ^ (0u - (ref >> 31));
-}
-
 inline int first_lane(std::uint32_t mask) {
   return std::countr_zero(mask);
 }

@@ -34,7 +34,9 @@ Table build() {
       break;
   }
   register_control(table);
-  register_special(table);
+  register_special(table.support);
+  register_address_windows(table);
+  register_fences(table);
   register_warp(table);
   register_barriers(table);
   register_atomics(table);

@@ -40,8 +40,7 @@ BoxRequest request_of(const Warp& w, const Inst* i, const CopyOperands& plan, in
   }
   for (std::uint32_t n = 0; n < plan.offset_count; ++n) {
     const Ref ref = i->extra->refs[plan.offsets + n];
-    const auto* halves = reinterpret_cast<const std::uint16_t*>(w.bank[ref >> 31] + (ref & ~kConstantRef));
-    request.im2col_offsets[n] = halves[lane];
+    request.im2col_offsets[n] = lanes16(w, ref)[lane];
   }
   return request;
 }

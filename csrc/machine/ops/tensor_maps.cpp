@@ -26,7 +26,7 @@ std::uint8_t* map_bytes(const Warp& w, const Inst* i, const AddressOperand& at, 
   if (shared) return shared_bytes(w, i, lane, checked_shared(w, i, lane, address), sizeof(TensorMapBytes));
   if ((address & kApertureMask) == kParamAperture) {
     std::vector<std::uint8_t>& parameters = w.launch->config.parameters;
-    const std::uint64_t offset = address & ~kApertureMask;
+    const std::uint64_t offset = without_aperture(address);
     if (use == Use::kWrite)
       raise_fault(w, i, lane, "read_only", "a tensor map among the kernel's parameters is only read");
     if (offset > parameters.size() || sizeof(TensorMapBytes) > parameters.size() - offset) {

@@ -2,6 +2,7 @@
 
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/fault.hpp"
+#include "machine/engine/registers.hpp"
 #include "machine/ops/members.hpp"
 #include "machine/ops/register.hpp"
 #include "machine/program/builder.hpp"
@@ -9,18 +10,6 @@
 // Exchanges among the lanes of a warp. The .sync forms wait until all lanes of their member mask have come.
 namespace sglab::emu {
 namespace {
-
-template <class T>
-T* out(Warp& w, Ref ref) {
-  return reinterpret_cast<T*>(w.bank[0] + ref);
-}
-template <class T>
-const T* in(const Warp& w, Ref ref) {
-  return reinterpret_cast<const T*>(w.bank[ref >> 31] + (ref & ~kConstantRef));
-}
-std::uint32_t predicate(const Warp& w, Ref ref) {
-  return w.predicates[ref & ~kNegatedRef] ^ (0u - (ref >> 31));
-}
 
 template <class F>
 void for_lanes(std::uint32_t lanes, F f) {
@@ -36,8 +25,9 @@ enum Shuffle { kUp, kDown, kBfly, kIdx };
 // shfl.sync.mode.b32 d|p, a, b, c, members: segments and clamping as PTX defines them.
 const Inst* shfl(Warp& w, const Inst* i) {
   return exchange(w, i, i->extra->refs[0], [&](std::uint32_t lanes) {
-    const auto *const a = in<std::uint32_t>(w, i->a), *const b = in<std::uint32_t>(w, i->b),
-                      *const c = in<std::uint32_t>(w, i->c);
+    const auto *const a = read_register<std::uint32_t>(w, i->a),
+                      *const b = read_register<std::uint32_t>(w, i->b),
+                      *const c = read_register<std::uint32_t>(w, i->c);
     std::uint32_t values[32], inside = 0;
     for_lanes(lanes, [&](int l) {
       const int step = static_cast<int>(b[l] & 0x1f), clamp = static_cast<int>(c[l] & 0x1f);
@@ -67,7 +57,7 @@ const Inst* shfl(Warp& w, const Inst* i) {
       values[l] = a[j & 31];
       inside |= static_cast<std::uint32_t>(valid) << l;
     });
-    auto* const d = out<std::uint32_t>(w, i->d);
+    auto* const d = write_register<std::uint32_t>(w, i->d);
     for_lanes(lanes, [&](int l) { d[l] = values[l]; });
     if (i->target != 2) merge_predicate(w, i->target, inside, lanes);
   });
@@ -96,9 +86,9 @@ enum Vote { kAll, kAny, kUni, kBallot };
 // vote.sync.mode d, {!}p, members
 const Inst* vote(Warp& w, const Inst* i) {
   return exchange(w, i, i->b, [&](std::uint32_t lanes) {
-    const std::uint32_t votes = predicate(w, i->a) & lanes;
+    const std::uint32_t votes = predicate_lanes(w, i->a) & lanes;
     if (i->imm == kBallot) {
-      auto* const d = out<std::uint32_t>(w, i->d);
+      auto* const d = write_register<std::uint32_t>(w, i->d);
       for_lanes(lanes, [&](int l) { d[l] = votes; });
       return;
     }
@@ -122,10 +112,10 @@ void build_vote(Builder& b) {
 template <class T, bool All>
 const Inst* match(Warp& w, const Inst* i) {
   return exchange(w, i, i->b, [&](std::uint32_t lanes) {
-    const T* const a = in<T>(w, i->a);
+    const T* const a = read_register<T>(w, i->a);
     T values[32];
     for_lanes(lanes, [&](int l) { values[l] = a[l]; });
-    auto* const d = out<std::uint32_t>(w, i->d);
+    auto* const d = write_register<std::uint32_t>(w, i->d);
     const T first = values[std::countr_zero(lanes)];
     std::uint32_t equal_first = 0;
     for_lanes(lanes, [&](int l) { equal_first |= (values[l] == first ? 1u : 0u) << l; });
@@ -183,11 +173,11 @@ std::uint32_t reduce(Reduction op, std::uint32_t x, std::uint32_t y) {
 
 const Inst* redux(Warp& w, const Inst* i) {
   return exchange(w, i, i->b, [&](std::uint32_t lanes) {
-    const auto* const a = in<std::uint32_t>(w, i->a);
+    const auto* const a = read_register<std::uint32_t>(w, i->a);
     std::uint32_t result = a[std::countr_zero(lanes)];
     for_lanes(lanes & (lanes - 1),
               [&](int l) { result = reduce(static_cast<Reduction>(i->imm), result, a[l]); });
-    auto* const d = out<std::uint32_t>(w, i->d);
+    auto* const d = write_register<std::uint32_t>(w, i->d);
     for_lanes(lanes, [&](int l) { d[l] = result; });
   });
 }
@@ -196,7 +186,7 @@ enum FloatReduction { kMax = 1, kAbs = 2, kNan = 4 };
 
 const Inst* redux_float(Warp& w, const Inst* i) {
   return exchange(w, i, i->b, [&](std::uint32_t lanes) {
-    const auto* const a = in<std::uint32_t>(w, i->a);
+    const auto* const a = read_register<std::uint32_t>(w, i->a);
     constexpr std::uint32_t kCanonical = 0x7fffffff;
     std::uint32_t best = kCanonical;
     bool any_nan = false, found = false;
@@ -214,7 +204,7 @@ const Inst* redux_float(Warp& w, const Inst* i) {
       }
     });
     if ((i->imm & kNan) && any_nan) best = kCanonical;
-    auto* const d = out<std::uint32_t>(w, i->d);
+    auto* const d = write_register<std::uint32_t>(w, i->d);
     for_lanes(lanes, [&](int l) { d[l] = best; });
   });
 }
@@ -243,7 +233,7 @@ void build_redux(Builder& b) {
 const Inst* elect(Warp& w, const Inst* i) {
   return exchange(w, i, i->a, [&](std::uint32_t lanes) {
     const auto leader = static_cast<std::uint32_t>(std::countr_zero(lanes));
-    auto* const d = out<std::uint32_t>(w, i->d);
+    auto* const d = write_register<std::uint32_t>(w, i->d);
     for_lanes(lanes, [&](int l) { d[l] = leader; });
     merge_predicate(w, i->target, 1u << leader, lanes);
   });
@@ -259,7 +249,7 @@ void build_elect(Builder& b) {
 }
 
 const Inst* activemask(Warp& w, const Inst* i) {
-  auto* const d = out<std::uint32_t>(w, i->d);
+  auto* const d = write_register<std::uint32_t>(w, i->d);
   const std::uint32_t active = w.mask;
   for_lanes(active, [&](int l) { d[l] = active; });
   return i + 1;

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "isa/types.hpp"
 #include "machine/engine/registers.hpp"
-#include "machine/front/types.hpp"
 #include "machine/tensor/element.hpp"
 
 // What Extra::payload is of wmma.load and wmma.store.

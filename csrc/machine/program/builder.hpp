@@ -6,9 +6,9 @@
 #include "isa/extra.hpp"
 #include "isa/inst.hpp"
 #include "isa/table.hpp"
+#include "isa/types.hpp"
 #include "machine/float/mode.hpp"
 #include "machine/front/module.hpp"
-#include "machine/front/types.hpp"
 
 namespace sglab::emu {
 

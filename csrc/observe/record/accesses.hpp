@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "isa/types.hpp"
 #include "machine/engine/warp.hpp"
-#include "machine/front/types.hpp"
 #include "machine/program/program.hpp"
 
 namespace sglab::emu {

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "isa/effects.hpp"
+#include "isa/types.hpp"
 #include "machine/async/footprint.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/launch.hpp"
-#include "machine/front/types.hpp"
 #include "machine/sync/mbarrier.hpp"
 #include "observe/sanitize/finding.hpp"
 

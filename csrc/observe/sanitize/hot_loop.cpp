@@ -59,10 +59,10 @@ std::string polled(const Warp& w, std::uint32_t pc, int lane) {
   const Effects& effects = program.effects[pc];
   const std::uint64_t address = address_of(w, main_address(&program.code[pc]), lane);
   if (effects.act == Act::kMbarrierWait)
-    return "; it polls the mbarrier at shared address " + hex(address & ~kApertureMask);
+    return "; it polls the mbarrier at shared address " + hex(without_aperture(address));
   const std::string size = "; it polls " + std::to_string(effects.bytes) + " bytes";
   const bool shared = effects.space == Space::kShared || (address & kApertureMask) == kSharedAperture;
-  if (shared) return size + " of shared memory at " + hex(address & ~kApertureMask);
+  if (shared) return size + " of shared memory at " + hex(without_aperture(address));
   const std::string text = in_global(w, address, effects.bytes);
   return text.empty() ? text : size + text;
 }

@@ -20,7 +20,7 @@ namespace sglab::emu {
 namespace {
 
 // Whether observers learn of an instruction from itself. What an operation does, the engine says.
-bool is_told(Act act) {
+bool is_notified(Act act) {
   switch (act) {
     case Act::kNothing:
     case Act::kBranch:
@@ -116,7 +116,7 @@ bool Sanitizer::follows_registers(const Warp& w, std::uint32_t pc) {
 void Sanitizer::attempting(const Warp& w, const Inst* inst) {
   const auto pc = static_cast<std::uint32_t>(inst - w.code);
   const Effects& effects = program_->effects[pc];
-  before_.watched = is_told(effects.act) || follows_registers(w, pc);
+  before_.watched = is_notified(effects.act) || follows_registers(w, pc);
   if (!before_.watched) return;
   before_.group = w.group_mask;
   before_.lanes = active_lanes(w, inst);

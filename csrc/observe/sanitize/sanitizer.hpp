@@ -70,19 +70,19 @@ class Sanitizer final : public Observer, public Explanations {
   void look_at_barrier(const Warp& warp, const Inst* inst);
   void look_at_tmem(const Warp& warp, const Inst* inst, const Effects& effects, std::uint32_t lanes);
   void notify(const Actor& actor, const Effects& effects);
-  void tell_access(const Actor& actor, const Effects& effects);
-  void tell_tile(const Actor& actor, const Effects& effects);
-  void tell_clear(const Actor& actor);
-  void tell_by_aperture(const Actor& actor, const std::uint64_t* address, std::uint32_t lanes,
-                        std::uint32_t bytes, bool reads, bool writes);
-  void tell_one_access(const Actor& actor, Space space, const std::uint64_t* address, std::uint32_t lanes,
-                       std::uint32_t bytes, bool reads, bool writes);
+  void notify_access(const Actor& actor, const Effects& effects);
+  void notify_tile(const Actor& actor, const Effects& effects);
+  void notify_clear(const Actor& actor);
+  void notify_by_aperture(const Actor& actor, const std::uint64_t* address, std::uint32_t lanes,
+                          std::uint32_t bytes, bool reads, bool writes);
+  void notify_one_access(const Actor& actor, Space space, const std::uint64_t* address, std::uint32_t lanes,
+                         std::uint32_t bytes, bool reads, bool writes);
   std::uint32_t inside(const Warp& warp, Space space, const std::uint64_t* address, std::uint32_t lanes,
                        std::uint32_t bytes);
-  void tell_mbarrier_wait(const Actor& actor, const Effects& effects);
-  void tell_map_use(const Actor& actor);
-  void tell_maps(const Actor& actor, const Effects& effects);
-  void tell_tmem(const Actor& actor, const Effects& effects);
+  void notify_mbarrier_wait(const Actor& actor, const Effects& effects);
+  void notify_map_use(const Actor& actor);
+  void notify_maps(const Actor& actor, const Effects& effects);
+  void notify_tmem(const Actor& actor, const Effects& effects);
   Party party(const WaitLink& link) const;
   Actor actor_of(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes);
   template <class Event>

@@ -48,7 +48,7 @@ def index_kernel_is_captured() -> Found:
     c=(False, "The next captured size, with rows of length 1 that write to the dummy page and are thrown away."),
 )
 def graph_takes_fewer() -> Found:
-    """A graph captured for 64 requests is replayed for any smaller batch: the kernels are told the true number."""
+    """A graph captured for 64 requests is replayed for any smaller batch: the kernels receive the true number."""
     sizes = capture_batch_sizes(64)
     found: dict[str, object] = {"captured up to 64": sizes, "captured first": capture_order(sizes)[:3]}
     used = {count: replay_batch_size(sizes, count) for count in (1, 3, 9, 33)}

@@ -49,7 +49,7 @@ export class Driver {
 
   /** Ends the move under way. */
   halt(): void {
-    if (this.state?.job) this.#halting = true;
+    if (this.#working && this.state?.job) this.#halting = true;
   }
 
   async #work(wish: Wish): Promise<void> {
@@ -77,6 +77,7 @@ export class Driver {
       else this.failed.emit(error);
     }
     this.#working = false;
+    this.#halting = false; // also where the move failed: the next one is another
     const next = this.#waiting;
     this.#waiting = undefined;
     this.busy.emit(false);
@@ -93,7 +94,6 @@ export class Driver {
       state = this.#halting ? await backend.halt(this.look) : await backend.goOn(this.look);
       this.#show(state);
     }
-    this.#halting = false;
   }
 
   #show(state: State): void {

@@ -34,11 +34,12 @@ export class TextLines {
     return chunk?.[at % CHUNK];
   }
 
-  /** Every line: for searches. */
+  /** Every line: for searches. Those that could not be read are empty. */
   async all(): Promise<string[]> {
     const chunks = Math.ceil(this.count / CHUNK);
     await Promise.all(Array.from({ length: chunks }, (_, number) => this.#fetch(number)));
-    return Array.from({ length: chunks }, (_, number) => this.#chunks.get(number) ?? []).flat();
+    const read = (at: number) => this.#chunks.get(Math.floor(at / CHUNK))?.[at % CHUNK];
+    return Array.from({ length: this.count }, (_, at) => read(at) ?? "");
   }
 
   async #fetch(number: number): Promise<void> {

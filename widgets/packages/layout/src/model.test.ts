@@ -60,7 +60,7 @@ describe("a tile whose rows are 128 bytes", () => {
     );
   });
 
-  test("nobody is, with the swizzle of 128 bytes", () => {
+  test("no lane is, with the swizzle of 128 bytes", () => {
     const swizzled = rows((row, chunk) => chunk ^ row);
     expect(swizzled.conflicts(3 * 64)).toEqual([]);
     expect(swizzled.banksOf(0)).toMatchObject({ passes: 4, least: 4 });

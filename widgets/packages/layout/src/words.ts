@@ -71,7 +71,7 @@ export function elementRows(tile: Tile, i: number): Row[] {
       "in its way",
       conflicts.length
         ? `▲ ${conflicts.length === 1 ? "lane" : "lanes"} ${ranges(conflicts)}: other words of its banks`
-        : "nobody: no bank conflict",
+        : "no lane: no bank conflict",
     ],
     ...sharing(tile, i),
   ];

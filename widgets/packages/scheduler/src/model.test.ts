@@ -80,7 +80,7 @@ test("a step's tokens by what they are, and in a sentence", () => {
   const made = run();
   expect(parts(made.steps[0] as Step)).toEqual({ prefill: 0, chunk: 4, decode: 0 });
   expect(made.most).toBe(4);
-  expect(sentence(made, 3)).toBe("Step 3: 1 request decoded; b retracted. One waits.");
+  expect(sentence(made, 3)).toBe("Step 3: 1 request decoded; b retracted. One request waits.");
 });
 
 test("where the transport stands has the number that the sentence has", () => {

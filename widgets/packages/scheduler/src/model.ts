@@ -174,6 +174,11 @@ export function sentence(run: Run, at: number): string {
   if (step.loaded) said.push(`${format.plural(step.loaded, "token")} loaded from the host`);
   if (step.finished?.length) said.push(`${step.finished.map(([each]) => run.name(each)).join(", ")} ended`);
   const queue = step.waiting.length;
-  const waits = queue === 0 ? "Nobody waits." : queue === 1 ? "One waits." : `${format.count(queue)} wait.`;
+  const waits =
+    queue === 0
+      ? "No request waits."
+      : queue === 1
+        ? "One request waits."
+        : `${format.count(queue)} requests wait.`;
   return `Step ${at}: ${said.join("; ") || "nothing ran"}. ${waits}`;
 }

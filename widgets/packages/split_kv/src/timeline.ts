@@ -23,7 +23,6 @@ export function timelineOf(
   const moments = sortedUnique(works.flatMap((work) => [work.start, work.end]));
   const momentOf = (position: number) => (position > 0 ? (moments[position - 1] as number) : -1);
   const positionOf = (moment: number) => countUpTo(moments, moment);
-  const waves = sortedUnique(works.map(waveStarts));
   const counts = plans.shown
     .filter(({ work }) => work !== null)
     .map(({ pane, work }) => ({
@@ -32,6 +31,21 @@ export function timelineOf(
       ends: sorted((work as Work).end),
       waves: waveStarts(work as Work),
     }));
+
+  const waves = sortedUnique(counts.map((each) => each.waves));
+  const marks = Array.from(waves, (moment) => ({ at: positionOf(moment), label: wavesAt(moment) }));
+
+  /** "wave 2 begins", of all plans, or "wave 2 begins: TRT-LLM" of some. */
+  function wavesAt(moment: number): string {
+    const begun = counts.flatMap(({ pane, waves }) => {
+      const wave = waves.indexOf(moment);
+      return wave < 0 ? [] : [{ title: pane.title, wave }];
+    });
+    const first = begun[0]?.wave ?? 0;
+    if (begun.length === counts.length && begun.every(({ wave }) => wave === first))
+      return `wave ${first + 1} begins`;
+    return begun.map(({ title, wave }) => `wave ${wave + 1} begins: ${title}`).join("; ");
+  }
 
   const describe = (position: number): string => {
     if (position === 0) return "Nothing is launched yet.";
@@ -62,10 +76,7 @@ export function timelineOf(
         { id: "event", label: "start or end" },
         { id: "wave", label: "wave", stops: Array.from(waves, positionOf) },
       ],
-      marks: Array.from(waves, (moment, wave) => ({
-        at: positionOf(moment),
-        label: `wave ${wave + 1} begins`,
-      })),
+      marks,
       describe,
       time: (position) => (position > 0 ? `${format.count(momentOf(position))} KV tokens` : "before launch"),
       eventsOfSelection,

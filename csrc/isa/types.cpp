@@ -1,4 +1,4 @@
-#include "machine/front/types.hpp"
+#include "isa/types.hpp"
 
 #include <array>
 

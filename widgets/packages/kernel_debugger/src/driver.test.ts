@@ -1,0 +1,126 @@
+import { describe, expect, test, vi } from "vitest";
+import type { Backend } from "./backend";
+import { Driver } from "./driver";
+import type { State } from "./protocol";
+
+/** A session that answers when the test says so; `asked` is what it was asked, in order. */
+function session() {
+  const asked: string[] = [];
+  const open: { answer: (state: Partial<State>) => Promise<void>; fail: (error: Error) => Promise<void> }[] =
+    [];
+  const settled = () => new Promise<void>((done) => setTimeout(done));
+  const question = (name: string) => {
+    asked.push(name);
+    return new Promise<State>((resolve, reject) =>
+      open.push({
+        answer: (state) => {
+          resolve(state as State);
+          return settled();
+        },
+        fail: (error) => {
+          reject(error);
+          return settled();
+        },
+      }),
+    );
+  };
+  const backend = {
+    live: true,
+    look: () => question("look"),
+    go: (action: string) => question(action),
+    goOn: () => question("go on"),
+    halt: () => question("halt"),
+    ask: (command: string) => question(command),
+  } as unknown as Backend;
+  const next = () => open.shift() as (typeof open)[number];
+  return { driver: new Driver(backend), asked, next };
+}
+
+const LONG = { job: true } as unknown as Partial<State>;
+
+describe("while a question is open", () => {
+  test("the newest move waits and those between are dropped", async () => {
+    const { driver, asked, next } = session();
+    driver.go("step");
+    driver.go("warp");
+    driver.go("line");
+    driver.refresh();
+    expect(asked).toEqual(["step"]);
+    await next().answer({ position: 1 });
+    expect(asked).toEqual(["step", "line"]);
+  });
+
+  test("edits wait too, and none is lost to a later step", async () => {
+    const { driver, asked, next } = session();
+    driver.go("step");
+    void driver.ask("watch" as never, {} as never);
+    driver.go("warp");
+    await next().answer({});
+    while (asked.length < 3) await next().answer({});
+    expect(asked.sort()).toEqual(["step", "warp", "watch"]);
+  });
+
+  test("it is said to be busy, and afterwards not", async () => {
+    const { driver, next } = session();
+    const busy: boolean[] = [];
+    driver.busy.on((now) => busy.push(now));
+    driver.go("step");
+    expect(driver.working).toBe(true);
+    await next().answer({});
+    expect(busy).toEqual([true, false]);
+    expect(driver.working).toBe(false);
+  });
+});
+
+describe("a long run", () => {
+  test("shows every moment that it comes to and goes on by itself", async () => {
+    const { driver, asked, next } = session();
+    const seen: (number | undefined)[] = [];
+    driver.changed.on(({ position }) => seen.push(position));
+    driver.go("run");
+    await next().answer({ ...LONG, position: 10 });
+    await next().answer({ ...LONG, position: 20 });
+    await next().answer({ position: 25 });
+    expect(asked).toEqual(["run", "go on", "go on"]);
+    expect(seen).toEqual([10, 20, 25]);
+  });
+
+  test("is ended by halt, and only that run", async () => {
+    const { driver, asked, next } = session();
+    driver.go("run");
+    await next().answer(LONG);
+    driver.halt();
+    await next().answer(LONG); // of the question that was open
+    await next().answer({});
+    driver.go("run");
+    await next().answer(LONG);
+    expect(asked).toEqual(["run", "go on", "halt", "run", "go on"]);
+  });
+
+  test("that fails while it is halted does not halt the next one", async () => {
+    const { driver, asked, next } = session();
+    driver.failed.on(() => {});
+    driver.go("run");
+    await next().answer(LONG);
+    driver.halt();
+    await next().fail(new Error("the kernel is gone"));
+    driver.halt(); // there is none any more
+    driver.go("run");
+    await next().answer(LONG);
+    expect(asked.at(-1)).toBe("go on");
+  });
+});
+
+test("an error goes to who asked, if he takes it, else to all; the next question is asked all the same", async () => {
+  const { driver, asked, next } = session();
+  const [all, mine] = [vi.fn(), vi.fn()];
+  driver.failed.on(all);
+  void driver.ask("watch" as never, {} as never, mine);
+  driver.go("step");
+  await next().fail(new Error("no such name"));
+  expect(mine).toHaveBeenCalledOnce();
+  expect(all).not.toHaveBeenCalled();
+  expect(asked).toEqual(["watch", "step"]);
+  await next().fail(new Error("gone"));
+  expect(all).toHaveBeenCalledOnce();
+});

@@ -1,0 +1,177 @@
+import { swizzleAddress } from "@sglab/memory/swizzle";
+import { describe, expect, test } from "vitest";
+import { KINDS, type Moments, smem } from "./data";
+import type { Layout } from "./layout";
+import type { Access, Tile } from "./protocol";
+import { chunkRuns, chunksOf, eventsOf, granularitiesOf, touchedBy } from "./track";
+import { type Facts, momentSentence, numbersIn, pieceText, swizzleRows } from "./words";
+
+type Made = Partial<Record<"tile" | "other" | "start" | "bytes" | "carried", number>> & {
+  kind: (typeof KINDS)[number];
+  coordinates?: number[];
+};
+
+const TILES = [
+  { start: 1024, bytes: 4096, operand: "A" },
+  { start: 8192, bytes: 2048, operand: "B" },
+] as Tile[];
+
+function facts(made: Made[]): Facts {
+  const column = (of: (one: Made) => number) => Int32Array.from(made, of);
+  const moments: Moments = {
+    length: made.length,
+    position: column((one) => made.indexOf(one)),
+    cta: column(() => 2),
+    warp: column(() => 3),
+    pc: column(() => 9),
+    kind: column(({ kind }) => KINDS.indexOf(kind)),
+    tile: column(({ tile = -1 }) => tile),
+    other: column(({ other = -1 }) => other),
+    start: column(({ start = 0 }) => start),
+    bytes: column(({ bytes = 0 }) => bytes),
+    carried: column(({ carried = 0 }) => carried),
+    coordinates: Int32Array.from(made.flatMap(({ coordinates = [0, 0, 0, 0, 0] }) => coordinates)),
+  };
+  const code = { 9: { opcode: "the.opcode", line: 1, text: "", source: "" } };
+  return { roles: { "2 3": "load" }, moments, code, tiles: TILES };
+}
+
+describe("a moment's sentence", () => {
+  const say = (one: Made) => momentSentence(facts([one]), 0);
+
+  test("of a copy says how much, which box and where to", () => {
+    expect(say({ kind: "copy", tile: 0, start: 1024, bytes: 4096, coordinates: [64, 8, 0, 0, 0] })).toBe(
+      `Warp 3 (load) of CTA 2 issues the.opcode: 4,096 bytes of the box at (64, 8, 0, 0, 0), ${smem(1024)} to ${smem(5120)}.`,
+    );
+  });
+
+  test("of an MMA names the operands that are in shared memory", () => {
+    expect(say({ kind: "mma", tile: 0, other: 1 })).toContain(
+      `reads A at ${smem(1024)} and B at ${smem(8192)}.`,
+    );
+    expect(say({ kind: "mma", other: 1 })).toContain(`reads B at ${smem(8192)}.`);
+  });
+
+  test("says what is carried out now", () => {
+    expect(say({ kind: "wait", carried: 1 })).toMatch(/Now one operation issued before is carried out\.$/);
+    expect(say({ kind: "commit", carried: 2 })).toMatch(/Now 2 operations issued before are carried out\.$/);
+    expect(say({ kind: "st", start: 16, bytes: 4 })).toBe(
+      `Warp 3 (load) of CTA 2 writes shared memory, ${smem(16)} to ${smem(20)}: the.opcode.`,
+    );
+  });
+});
+
+describe("the numbers in 16 bytes", () => {
+  const bytes = (view: ArrayBufferView) => new Uint8Array(view.buffer);
+
+  test("are as many as fit, of their type", () => {
+    expect(numbersIn(bytes(new Float32Array([1, -2.5, 0, 3])), "f32")).toEqual([1, -2.5, 0, 3]);
+    expect(numbersIn(bytes(new Uint32Array([0, 1, 2 ** 31, 2 ** 32 - 1])), "u32")).toEqual([
+      0,
+      1,
+      2 ** 31,
+      2 ** 32 - 1,
+    ]);
+    expect(numbersIn(bytes(new Int32Array([0, -1, 2 ** 30, -(2 ** 31)])), "s32")).toEqual([
+      0,
+      -1,
+      2 ** 30,
+      -(2 ** 31),
+    ]);
+    const halves = new Uint16Array([0x3c00, 0xc000, 0, 0, 0, 0, 0, 0x7c00]);
+    expect(numbersIn(bytes(halves), "f16")).toEqual([1, -2, 0, 0, 0, 0, 0, Number.POSITIVE_INFINITY]);
+    const brains = new Uint16Array([0x3f80, 0xc040, 0, 0, 0, 0, 0, 0]);
+    expect(numbersIn(bytes(brains), "bf16").slice(0, 2)).toEqual([1, -3]);
+    expect(numbersIn(Uint8Array.from([0x38, 0xc0]), "e4m3").slice(0, 2)).toEqual([1, -2]);
+    expect(numbersIn(Uint8Array.from([255]), "b8")).toHaveLength(16);
+  });
+});
+
+test("a piece is a line and the elements that its 16 bytes hold", () => {
+  const layout = { down: "row", across: "k", elementBits: 16 } as Layout;
+  expect(pieceText(layout, { line: 5, chunk: 3 } as never)).toBe("row 5, k 24–31");
+  expect(pieceText({ ...layout, elementBits: 8 } as Layout, { line: 5, chunk: 3 } as never)).toBe(
+    "row 5, k 48–63",
+  );
+});
+
+describe("the swizzle at an address", () => {
+  test("says which chunk is at which place, as the hardware moves it", () => {
+    const layout = { swizzle: "128B", origin: 1024 } as Layout;
+    const [line, chunk] = [3, 5];
+    const place = swizzleAddress("128B", line * 128 + chunk * 16);
+    const rows = Object.fromEntries(swizzleRows(layout, 1024 + place));
+    expect(rows.swizzle).toBe(`chunk ${chunk} of 128 bytes is at place ${chunk ^ line} = ${chunk} ^ ${line}`);
+    expect(rows["low bits"]).toMatch(/: 0111010000 → 0111100000$/); // 464 and 480
+  });
+
+  test("is none where bytes are in order", () => {
+    expect(swizzleRows({ swizzle: "none", origin: 0 } as Layout, 64)).toEqual([
+      ["swizzle", "none: bytes are in address order"],
+    ]);
+  });
+});
+
+describe("steps", () => {
+  const made = facts([
+    { kind: "copy", tile: 0, start: 1024, bytes: 4096 },
+    { kind: "ld", start: 2048, bytes: 512 },
+    { kind: "mma", tile: 0, other: 1 },
+  ]);
+
+  test("stop after the moments of their kind; kinds that a launch lacks are left out", () => {
+    const stops = granularitiesOf(made.moments).map(({ id, stops }) => [id, stops && Array.from(stops)]);
+    expect(stops).toEqual([
+      ["event", undefined],
+      ["access", [2]],
+      ["copy", [1]],
+      ["mma", [3]],
+    ]);
+  });
+
+  test("of an address are those whose bytes or tiles hold its chunk; of a tile, those that use it", () => {
+    const of = (address: number | undefined, tile: number) =>
+      Array.from(eventsOf(made.moments, address, tile, TILES) ?? [-1]);
+    expect(of(2048, -1)).toEqual([1, 2, 3]);
+    expect(of(1024, -1)).toEqual([1, 3]);
+    expect(of(2560, -1)).toEqual([1, 3]); // just after the load
+    expect(of(8192, -1)).toEqual([3]);
+    expect(of(undefined, 1)).toEqual([3]);
+    expect(of(undefined, -1)).toEqual([-1]);
+  });
+
+  test("touched the bytes of an access, or of the tiles that were used", () => {
+    expect(touchedBy(made, 0)).toEqual([]);
+    expect(touchedBy(made, 2)).toEqual([[2048, 2560]]);
+    expect(touchedBy(made, 3)).toEqual([
+      [1024, 5120],
+      [8192, 10240],
+    ]);
+  });
+});
+
+describe("the chunks of an access", () => {
+  const access = (addresses: number[], lanes: number, bytes: number) =>
+    chunkRuns({ addresses, lanes, bytes } as Access);
+
+  test("run together where lanes are neighbours, in whatever order", () => {
+    expect(access([24, 4, 0, 16], 0b1111, 4)).toEqual([[0, 32]]);
+    expect(access([0, 32], 0b11, 16)).toEqual([
+      [0, 16],
+      [32, 48],
+    ]);
+  });
+
+  test("are whole ones, all those that an access across a border touches", () => {
+    expect(access([12], 1, 8)).toEqual([[0, 32]]);
+    expect(chunksOf(0, 32)).toEqual([0, 16]);
+  });
+
+  test("are of active lanes alone, the last one too", () => {
+    const addresses = Array.from({ length: 32 }, (_, lane) => lane * 64);
+    expect(access(addresses, 0x80000001 | 0, 4)).toEqual([
+      [0, 16],
+      [31 * 64, 31 * 64 + 16],
+    ]);
+  });
+});
