@@ -440,6 +440,36 @@ def test_a_step_is_one_drawing(host: Host) -> None:
         assert drawings(page) == 2  # the two grids
 
 
+CHANGES = """() => {
+  window.changes = [];
+  const named = ({ className, tagName, parentElement: { className: outer } }) => String(className || `${outer} ${tagName}`);
+  new MutationObserver((records) => {
+    for (const { type, target, attributeName } of records)
+      if (type === "childList" || /^(width|height)$/.test(attributeName))
+        window.changes.push([target.closest?.("[data-panel]")?.dataset.panel ?? "", named(target)].join(" ").trim());
+  }).observe(document.querySelector(".sg-widget"), { childList: true, subtree: true, attributes: true });
+}"""
+
+
+def test_a_step_to_another_tile_changes_only_what_differs_in_the_page(host: Host) -> None:
+    # each replaced text and rebuilt panel costs a layout, each resized canvas its memory
+    widget = SharedMemory(mla_sm100())
+    page = show(host, widget)
+    page.get_by_label("Step size").select_option("mma")
+    page.keyboard.press("ArrowRight")
+    settled(page)
+    frame, tile = page.locator(".sg-widget"), page.get_by_label("Tile", exact=True)
+    before = tile.input_value()
+    page.evaluate(CHANGES)
+    while tile.input_value() == before:
+        frame.press("ArrowRight")
+        settled(page)
+    changed = set(page.evaluate("window.changes"))
+    assert "sg-counter" in changed  # what the step has changed is seen
+    assert not changed & {"sg-title", "sg-subject", "sg-badge", "sg-cells-content CANVAS"}
+    assert not [name for name in changed if name.startswith(("descriptor", "instruction", "map", "array", "banks"))]
+
+
 def test_cp_async_groups_are_followed_from_commit_to_wait(host: Host) -> None:
     widget = SharedMemory(PagedDecode(tokens=40).session(), tab="groups")
     page = show(host, widget)

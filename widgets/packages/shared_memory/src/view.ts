@@ -1,6 +1,6 @@
 // The picture: the window as a strip, the open tile in memory and in the matrix, the decoders below them.
 
-import { type Disposer, type Frame, h, type Theme } from "@sglab/core";
+import { type Disposer, type Frame, h, setText, type Theme } from "@sglab/core";
 import { button, noteParts, scaleParts, showDetails } from "@sglab/memory/parts";
 import { makeBoard } from "./board";
 import { chunkText, detailParts } from "./details";
@@ -81,7 +81,10 @@ export function makeView(options: ViewOptions): View {
     maps: () => model.maps,
     editor,
     base: () => model.launch?.dynamic ?? 1024,
-    relayout,
+    picked() {
+      relayout();
+      fit(); // a panel is not in front before it says something
+    },
     goToEvent,
   });
   const panel = h("div", { class: "ssm-panel" }, board.root);
@@ -99,16 +102,25 @@ export function makeView(options: ViewOptions): View {
     order.root,
   );
 
+  let resizing = false;
   function relayout(): void {
     order.reset(editor.layout.pieces.length);
-    grids.resize();
+    resizing = true;
     redraw();
+  }
+
+  // What the panel shows decides the tile's room.
+  function fit(): void {
+    const { launch, facts } = model;
+    if (!resizing || !launch || !facts) return;
+    resizing = false;
+    board.draw(model, theme());
+    grids.resize();
   }
 
   // What has not changed is left alone: a menu that is open stays open.
   let drawn: { key: string; strip: Strip } | undefined;
-  function drawStrip(bytes: number): void {
-    const width = stripBox.clientWidth;
+  function drawStrip(bytes: number, width: number): void {
     if (!width) return;
     const key = `${model.launchKey} ${width}`;
     if (drawn?.key !== key) {
@@ -140,21 +152,27 @@ export function makeView(options: ViewOptions): View {
       board.reset(model.launch?.tab ?? "");
       relayout();
     },
-    reveal: (address) => grids.revealPiece(editor.layout.byAddress.get(address), address),
+    reveal(address) {
+      fit();
+      grids.revealPiece(editor.layout.byAddress.get(address), address);
+    },
     playOrder: () => order.play(),
     draw() {
       const { launch, facts, info } = model;
       if (!launch || !facts) return;
       model.measureRange();
       const { layout, tile, from } = editor;
-      drawStrip(launch.bytes);
-      drawKey();
-      problem.textContent = layout.problems.map((text) => `▲ ${text}`).join(" ");
-      bytesTitle.textContent = `In memory ${gridTitle(layout)}`;
-      logicalTitle.textContent = `${PLACES[from]}: ${editor.title(facts.tiles)}`;
-      undo.hidden = !editor.edited || tile < 0;
-      grids.drawNow();
+      // First what the page has to be measured for, then what changes it: once a drawing is laid out, not between.
+      fit();
       board.draw(model, theme());
+      const width = stripBox.clientWidth;
+      grids.drawNow();
+      drawStrip(launch.bytes, width);
+      drawKey();
+      setText(problem, layout.problems.map((text) => `▲ ${text}`).join(" "));
+      setText(bytesTitle, `In memory ${gridTitle(layout)}`);
+      setText(logicalTitle, `${PLACES[from]}: ${editor.title(facts.tiles)}`);
+      undo.hidden = !editor.edited || tile < 0;
       showDetails(frame, [
         ...detailParts(model.looked, model.selected, goToAddress),
         ...noteParts(info?.note ?? ""),
