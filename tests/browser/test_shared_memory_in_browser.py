@@ -442,7 +442,7 @@ def test_a_step_is_one_drawing(host: Host) -> None:
 
 CHANGES = """() => {
   window.changes = [];
-  const named = ({ className, tagName, parentElement: { className: outer } }) => String(className || `${outer} ${tagName}`);
+  const named = ({ className, tagName, parentElement }) => className || `${parentElement.className} ${tagName}`;
   new MutationObserver((records) => {
     for (const { type, target, attributeName } of records)
       if (type === "childList" || /^(width|height)$/.test(attributeName))
