@@ -302,3 +302,33 @@ def test_totals_are_whole_beside_the_details(page: Page, tmp_path: Path, width: 
     expect(totals).to_be_visible()
     settled(page)
     assert totals.evaluate("table => table.scrollWidth <= table.parentElement.clientWidth")
+
+
+TEXTS = """() => {
+  window.texts = [];
+  const { fillText } = CanvasRenderingContext2D.prototype;
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
+    const half = this.measureText(text).width / 2;
+    const right = x + (this.textAlign === "center" ? half : this.textAlign === "right" ? 0 : 2 * half);
+    window.texts.push({ text, right, y, room: this.canvas.clientWidth });
+    return fillText.call(this, text, x, y, ...rest);
+  };
+}"""
+
+
+@pytest.mark.parametrize("width", [970, 1240, 1700])
+def test_every_tick_has_its_number_and_every_cut_request_its_splits(host: Host, width: int) -> None:
+    page = host.page
+    page.evaluate(TEXTS)
+    page.set_viewport_size({"width": width, "height": 900})
+    show(host, SplitKV([300, 1000, 77, 2048] * 8, ("cutlass_mla_individual", "flashinfer_mla"), sm_count="H100"))
+    settled(page)
+    texts = page.evaluate("window.texts")
+    unit = next(each for each in texts if each["text"] == "KV tokens, modelled")
+    ticks = [each for each in texts if unit["y"] - 14 < each["y"] < unit["y"]]
+    # the last CTA ends at 640 tokens
+    last = max(int(each["text"].replace(",", "")) for each in ticks)
+    assert last >= 500, "the axis is numbered up to its end"
+    assert all(each["right"] <= each["room"] for each in ticks)
+    assert sum(each["text"] == "×4" for each in texts) >= 16
+    assert any(each["text"] == "×3" for each in texts)
