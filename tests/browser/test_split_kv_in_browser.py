@@ -332,3 +332,21 @@ def test_every_tick_has_its_number_and_every_cut_request_its_splits(host: Host, 
     assert all(each["right"] <= each["room"] for each in ticks)
     assert sum(each["text"] == "×4" for each in texts) >= 16
     assert any(each["text"] == "×3" for each in texts)
+
+
+def test_a_request_that_the_batch_has_no_longer_dims_nothing(host: Host) -> None:
+    page = show(host, SplitKV([300, 9000, 77], "flash_mla"))
+    expect(page.locator(".sg-details")).not_to_contain_text("Request r2")
+    page.locator(".sg-widget").press("ArrowUp")  # the last
+    expect(page.locator(".sg-details")).to_contain_text("Request r2")
+    lengths = page.get_by_label("Lengths", exact=True)
+    lengths.fill("300, 9000")
+    lengths.press("Enter")
+    expect(page.locator(".sg-subject")).to_contain_text("2 requests")
+    settled(page)
+    expect(page.get_by_label("Tokens of request 2")).to_be_hidden()
+    colour = "e => [...e.getContext('2d').getImageData(e.width * 0.3 | 0, e.height * 0.3 | 0, 1, 1).data].join()"
+    before = page.locator(".skv-gantt").first.evaluate(colour)
+    page.locator(".sg-widget").press("Escape")
+    settled(page)
+    assert page.locator(".skv-gantt").first.evaluate(colour) == before
