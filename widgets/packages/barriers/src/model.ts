@@ -21,7 +21,7 @@ const ROLES = Object.keys(ROLE_LOOKS);
 const PHASE: Look = { fill: "#8a929c", hatch: "none", ink: "#000000" };
 const LOOKS: Look[] = [...Object.values(ROLE_LOOKS), PHASE];
 const ODD_PHASE = LOOKS.length - 1;
-const HEIGHT = { most: 20, least: 13 };
+const HEIGHT = { most: 20, least: 12 };
 const NO_LINKS: Links = {
   size: 0,
   fromRow: new Int32Array(0),

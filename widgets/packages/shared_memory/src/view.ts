@@ -5,7 +5,7 @@ import { button, noteParts, scaleParts, showDetails } from "@sglab/memory/parts"
 import { makeBoard } from "./board";
 import { chunkText, detailParts } from "./details";
 import type { From } from "./editor";
-import { gridTitle, makeGrids } from "./grids";
+import { type Grids, gridTitle, makeGrids } from "./grids";
 import type { Model } from "./model";
 import { orderControl } from "./order_control";
 import type { Area } from "./protocol";
@@ -37,17 +37,16 @@ export interface View {
   playOrder(): void;
 }
 
-const LEAST_TILE = 160; // px
+const LEAST_TILE = 120; // px
 const SIDE_BY_SIDE = 810; // px of width, as in the style sheet
-const TITLE = 32; // px
-const BESIDE = 125; // px of the view beside strip, panel and tile: key, titles, order
+const BORDER = 2; // px of a tile
 const PLACES: Record<From, string> = { raw: "As rows", map: "In the box", descriptor: "In the matrix" };
 
 export function makeView(options: ViewOptions): View {
   const { frame, model, theme, disposer, select, pickArea, goToAddress, goToEvent, redraw } = options;
   const { editor } = model;
   const order = orderControl(disposer, redraw);
-  const grids = makeGrids(
+  const grids: Grids = makeGrids(
     {
       theme,
       tooltip: frame.tooltip,
@@ -62,8 +61,11 @@ export function makeView(options: ViewOptions): View {
         written: model.writtenAt,
       }),
       room() {
-        const room = frame.room() - stripBox.offsetHeight - panel.offsetHeight - BESIDE;
-        return Math.max(LEAST_TILE, stripBox.clientWidth < SIDE_BY_SIDE ? (room - TITLE) / 2 : room);
+        const stacked = stripBox.clientWidth < SIDE_BY_SIDE;
+        const [one, other] = [grids.bytes.element.offsetHeight, grids.logical.element.offsetHeight];
+        const all = order.root.getBoundingClientRect().bottom - stripBox.getBoundingClientRect().top;
+        const room = frame.room() - (all - (stacked ? one + other : Math.max(one, other)));
+        return Math.max(LEAST_TILE, Math.floor(stacked ? room / 2 : room) - BORDER);
       },
       describe: (address) => chunkText(model.looked, address),
       select,
