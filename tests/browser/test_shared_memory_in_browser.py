@@ -470,6 +470,16 @@ def test_a_step_to_another_tile_changes_only_what_differs_in_the_page(host: Host
     assert not [name for name in changed if name.startswith(("descriptor", "instruction", "map", "array", "banks"))]
 
 
+@pytest.mark.parametrize(("width", "height"), [(970, 900), (1410, 900), (1890, 1050)])
+def test_the_tile_leaves_room_for_what_is_below_it(host: Host, width: int, height: int) -> None:
+    host.page.set_viewport_size({"width": width, "height": height})
+    host.show(SharedMemory(mla_sm100()))
+    view = host.page.locator(".sg-view")
+    expect(view.locator(".sg-cells canvas").first).to_be_visible()
+    settled(host.page)
+    assert view.evaluate("e => e.scrollHeight - e.clientHeight") <= 1
+
+
 def test_cp_async_groups_are_followed_from_commit_to_wait(host: Host) -> None:
     widget = SharedMemory(PagedDecode(tokens=40).session(), tab="groups")
     page = show(host, widget)

@@ -39,7 +39,7 @@ export interface View {
 
 const LEAST_TILE = 120; // px
 const SIDE_BY_SIDE = 810; // px of width, as in the style sheet
-const BORDER = 2; // px of a tile
+const BORDER = 4; // px around a tile
 const PLACES: Record<From, string> = { raw: "As rows", map: "In the box", descriptor: "In the matrix" };
 
 export function makeView(options: ViewOptions): View {
