@@ -325,6 +325,22 @@ def test_a_saved_page_is_small_and_works_alone(page: Page, tmp_path: Path) -> No
     expect(ended).to_have_text(str((log.phases.object == barrier.object).sum()))
 
 
+@pytest.mark.parametrize("width", [970, 1240, 1800])
+def test_counts_of_many_arrivals_are_not_cut(host: Host, widget: Barriers, width: int) -> None:
+    host.page.set_viewport_size({"width": width, "height": 900})
+    page = show(host, widget)
+    page.locator(".sg-widget").press("End")
+    settled(page)
+    cut = page.evaluate(
+        """() => [...document.querySelectorAll('.sbr-pending')].filter((cell) => {
+          cell.lastChild.textContent = '704/704';
+          return cell.querySelector('.sbr-bar') && cell.scrollWidth > cell.clientWidth;
+        }).length"""
+    )
+    assert page.locator(".sbr-bar").count()
+    assert cut == 0
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("light", 900), ("dark", 1800)])
 def test_nothing_overflows_and_axe_finds_nothing(
     host: Host, widget: Barriers, axe: Callable[[Page], list[str]], scheme: str, width: int

@@ -80,3 +80,20 @@ def test_a_killed_kernel_shows_as_disconnected(open_lab: Callable[..., LabNotebo
     lab.page.keyboard.press("ArrowRight")
     expect(widget.locator(".sg-counter")).to_have_text("step 1 of 29")
     keep(lab, "page_table_lab_lost")
+
+
+@pytest.mark.parametrize(("width", "rows"), [(1000, 2), (1440, 2), (1920, 6)])
+def test_what_a_step_writes_is_in_sight(open_lab: Callable[..., LabNotebook], width: int, rows: int) -> None:
+    many = "import sglab\nbatch = sglab.decode_batch([300, 1000, 77, 2048] * 8, page_size=64)"
+    lab = open_lab([many, "sglab.widgets.PageTable(batch)"], width=width, height=900)
+    lab.run(0)
+    lab.run(1)
+    widget = lab.page.locator(".sg-widget[data-ready]")
+    widget.focus()
+    for _ in range(3):
+        lab.page.keyboard.press("ArrowRight")
+    expect(widget.locator(".sg-sentence")).to_contain_text("wrote 64")
+    view, written = (widget.locator(name).bounding_box() for name in (".sg-view", ".pt-output .sg-cells"))
+    assert view and written
+    assert written["y"] + written["height"] <= view["y"] + view["height"] + 1
+    assert written["height"] >= 16 + 22 * rows  # the columns' numbers, and the rows

@@ -440,6 +440,46 @@ def test_a_step_is_one_drawing(host: Host) -> None:
         assert drawings(page) == 2  # the two grids
 
 
+CHANGES = """() => {
+  window.changes = [];
+  const named = ({ className, tagName, parentElement }) => className || `${parentElement.className} ${tagName}`;
+  new MutationObserver((records) => {
+    for (const { type, target, attributeName } of records)
+      if (type === "childList" || /^(width|height)$/.test(attributeName))
+        window.changes.push([target.closest?.("[data-panel]")?.dataset.panel ?? "", named(target)].join(" ").trim());
+  }).observe(document.querySelector(".sg-widget"), { childList: true, subtree: true, attributes: true });
+}"""
+
+
+def test_a_step_to_another_tile_changes_only_what_differs_in_the_page(host: Host) -> None:
+    # each replaced text and rebuilt panel costs a layout, each resized canvas its memory
+    widget = SharedMemory(mla_sm100())
+    page = show(host, widget)
+    page.get_by_label("Step size").select_option("mma")
+    page.keyboard.press("ArrowRight")
+    settled(page)
+    frame, tile = page.locator(".sg-widget"), page.get_by_label("Tile", exact=True)
+    before = tile.input_value()
+    page.evaluate(CHANGES)
+    while tile.input_value() == before:
+        frame.press("ArrowRight")
+        settled(page)
+    changed = set(page.evaluate("window.changes"))
+    assert "sg-counter" in changed  # what the step has changed is seen
+    assert not changed & {"sg-title", "sg-subject", "sg-badge", "sg-cells-content CANVAS"}
+    assert not [name for name in changed if name.startswith(("descriptor", "instruction", "map", "array", "banks"))]
+
+
+@pytest.mark.parametrize(("width", "height"), [(970, 900), (1410, 900), (1890, 1050)])
+def test_the_tile_leaves_room_for_what_is_below_it(host: Host, width: int, height: int) -> None:
+    host.page.set_viewport_size({"width": width, "height": height})
+    host.show(SharedMemory(mla_sm100()))
+    view = host.page.locator(".sg-view")
+    expect(view.locator(".sg-cells canvas").first).to_be_visible()
+    settled(host.page)
+    assert view.evaluate("e => e.scrollHeight - e.clientHeight") <= 1
+
+
 def test_cp_async_groups_are_followed_from_commit_to_wait(host: Host) -> None:
     widget = SharedMemory(PagedDecode(tokens=40).session(), tab="groups")
     page = show(host, widget)

@@ -302,3 +302,51 @@ def test_totals_are_whole_beside_the_details(page: Page, tmp_path: Path, width: 
     expect(totals).to_be_visible()
     settled(page)
     assert totals.evaluate("table => table.scrollWidth <= table.parentElement.clientWidth")
+
+
+TEXTS = """() => {
+  window.texts = [];
+  const { fillText } = CanvasRenderingContext2D.prototype;
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
+    const half = this.measureText(text).width / 2;
+    const right = x + (this.textAlign === "center" ? half : this.textAlign === "right" ? 0 : 2 * half);
+    window.texts.push({ text, right, y, room: this.canvas.clientWidth });
+    return fillText.call(this, text, x, y, ...rest);
+  };
+}"""
+
+
+@pytest.mark.parametrize("width", [970, 1240, 1700])
+def test_every_tick_has_its_number_and_every_cut_request_its_splits(host: Host, width: int) -> None:
+    page = host.page
+    page.evaluate(TEXTS)
+    page.set_viewport_size({"width": width, "height": 900})
+    show(host, SplitKV([300, 1000, 77, 2048] * 8, ("cutlass_mla_individual", "flashinfer_mla"), sm_count="H100"))
+    settled(page)
+    texts = page.evaluate("window.texts")
+    unit = next(each for each in texts if each["text"] == "KV tokens, modelled")
+    ticks = [each for each in texts if unit["y"] - 14 < each["y"] < unit["y"]]
+    # the last CTA ends at 640 tokens
+    last = max(int(each["text"].replace(",", "")) for each in ticks)
+    assert last >= 500, "the axis is numbered up to its end"
+    assert all(each["right"] <= each["room"] for each in ticks)
+    assert sum(each["text"] == "×4" for each in texts) >= 16
+    assert any(each["text"] == "×3" for each in texts)
+
+
+def test_a_request_that_the_batch_has_no_longer_dims_nothing(host: Host) -> None:
+    page = show(host, SplitKV([300, 9000, 77], "flash_mla"))
+    expect(page.locator(".sg-details")).not_to_contain_text("Request r2")
+    page.locator(".sg-widget").press("ArrowUp")  # the last
+    expect(page.locator(".sg-details")).to_contain_text("Request r2")
+    lengths = page.get_by_label("Lengths", exact=True)
+    lengths.fill("300, 9000")
+    lengths.press("Enter")
+    expect(page.locator(".sg-subject")).to_contain_text("2 requests")
+    settled(page)
+    expect(page.get_by_label("Tokens of request 2")).to_be_hidden()
+    colour = "e => [...e.getContext('2d').getImageData(e.width * 0.3 | 0, e.height * 0.3 | 0, 1, 1).data].join()"
+    before = page.locator(".skv-gantt").first.evaluate(colour)
+    page.locator(".sg-widget").press("Escape")
+    settled(page)
+    assert page.locator(".skv-gantt").first.evaluate(colour) == before

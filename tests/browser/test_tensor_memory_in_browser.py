@@ -204,6 +204,18 @@ def test_a_saved_page_steps_through_its_moments_without_python(page: Page, tmp_p
     expect(page.locator(".stm-legend")).to_contain_text("uninitialised")
 
 
+def test_maps_take_the_height_that_there_is(host: Host) -> None:
+    host.page.set_viewport_size({"width": 1410, "height": 900})
+    host.show(TensorMemory(mla_sm100()))
+    view, canvas = (host.page.locator(name).first for name in (".sg-view", ".stm-map canvas"))
+    expect(canvas).to_be_visible()
+    settled(host.page)
+    assert view.evaluate("e => e.scrollHeight - e.clientHeight") <= 1
+    assert canvas.evaluate("e => e.clientHeight") > 424
+    host.page.set_viewport_size({"width": 1410, "height": 600})
+    host.page.wait_for_function("document.querySelector('.stm-map canvas').clientHeight < 424")
+
+
 def test_a_kernel_without_tensor_memory_and_another_version_are_explained_in_sentences(host: Host) -> None:
     host.show(TensorMemory(no_tensor_memory()))
     expect(host.page.locator(".sg-placeholder")).to_contain_text("uses no tensor memory")

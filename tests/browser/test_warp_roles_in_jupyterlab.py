@@ -40,3 +40,22 @@ def test_stepping_in_jupyterlab(open_lab: Callable[..., LabNotebook]) -> None:
     expect(page.locator(".sg-timeline-label[aria-pressed=true]")).to_have_text("9 load")
     lab.theme(dark=True)
     expect(frame).to_have_attribute("data-dark", "true")
+
+
+@pytest.mark.parametrize("width", [1000, 1440])
+def test_rows_follow_the_room_until_all_is_in_sight(open_lab: Callable[..., LabNotebook], width: int) -> None:
+    lab = open_lab(CELLS[:2], width=width, height=900)
+    lab.run(0)
+    lab.run(1)
+    view = lab.page.locator(".sg-widget .sg-view")
+    expect(view.locator("summary")).to_be_visible()
+    hidden = "e => e.scrollHeight - e.clientHeight"
+    expect(lab.page.locator(".sg-legend")).not_to_be_empty()
+    assert view.evaluate(hidden) <= 1
+    heights = "() => [...document.querySelectorAll('.sg-timeline-line')].map((line) => line.offsetHeight)"
+    tall = lab.page.evaluate(heights)[0]
+    lab.page.set_viewport_size({"width": width, "height": 640})
+    lab.page.wait_for_function(f"(tall) => ({heights})()[0] < tall", arg=tall)
+    lab.page.set_viewport_size({"width": width, "height": 900})
+    lab.page.wait_for_function(f"(tall) => ({heights})()[0] === tall", arg=tall)
+    assert view.evaluate(hidden) <= 1

@@ -159,6 +159,13 @@ function render(context: Context<typeof BARRIERS>): void {
     return new Set(rows.flatMap((barrier, row) => (waits(barrier) ? [row] : [])));
   }
 
+  function fit(): void {
+    if (shown) timeline.fit(frame.room());
+  }
+  const resized = new ResizeObserver(fit);
+  for (const each of [frame.root, frame.view, frame.more]) resized.observe(each);
+  disposer.add(() => resized.disconnect());
+
   /** Which barriers have rows, by the toolbar; a selected one always has. */
   function arrange(keepRange: boolean): void {
     if (!shown) return;
@@ -172,7 +179,8 @@ function render(context: Context<typeof BARRIERS>): void {
     const cells = rows.map(makeCells);
     shown = { ...shown, rows, cells };
     const extras = cells.map(({ element }) => element);
-    timeline.load(barrierTimeline(launch, states, rows, extras, cellsHeading(), frame.room()), keepRange);
+    timeline.load(barrierTimeline(launch, states, rows, extras, cellsHeading()), keepRange);
+    fit();
     timeline.setCursor(launch.clock.x(transport.position), false);
     update.schedule();
   }

@@ -21,15 +21,7 @@ const ROLES = Object.keys(ROLE_LOOKS);
 const PHASE: Look = { fill: "#8a929c", hatch: "none", ink: "#000000" };
 const LOOKS: Look[] = [...Object.values(ROLE_LOOKS), PHASE];
 const ODD_PHASE = LOOKS.length - 1;
-const HEIGHT = { most: 20, least: 13 };
-const HEADS = 90; // px of a timeline beside its rows: axis, headings of groups, strip of the whole
-const GAP = 2;
-
-/** px per row with which so many rows fit into `room`, where they can. */
-export function rowHeight(rows: number, room: number): number {
-  const fitting = Math.floor((room - HEADS) / Math.max(1, rows)) - GAP;
-  return Math.max(HEIGHT.least, Math.min(HEIGHT.most, fitting));
-}
+const HEIGHT = { most: 20, least: 12 };
 const NO_LINKS: Links = {
   size: 0,
   fromRow: new Int32Array(0),
@@ -45,14 +37,13 @@ export function barrierTimeline(
   shown: readonly number[],
   extras: readonly HTMLElement[],
   heading: HTMLElement,
-  room: number,
 ): TimelineModel {
-  const height = rowHeight(shown.length, room);
   const fit = fitOf(launch);
   return {
     length: launch.clock.length,
     ...(fit ? { fit } : {}),
-    rows: shown.map((barrier, i) => rowOf(launch, states, barrier, extras[i] as HTMLElement, height)),
+    rows: shown.map((barrier, i) => rowOf(launch, states, barrier, extras[i] as HTMLElement)),
+    heights: HEIGHT,
     looks: LOOKS,
     links: NO_LINKS,
     least: launch.clock.least,
@@ -63,13 +54,7 @@ export function barrierTimeline(
   };
 }
 
-function rowOf(
-  launch: Launch,
-  states: BarrierStates,
-  index: number,
-  extra: HTMLElement,
-  height: number,
-): TimelineRow {
+function rowOf(launch: Launch, states: BarrierStates, index: number, extra: HTMLElement): TimelineRow {
   const barrier = launch.meta.barriers[index] as Barrier;
   const cta = launch.meta.ctas[barrier.rank];
   const look = lookOf(launch, index);
@@ -83,7 +68,8 @@ function rowOf(
     waits: waitsOf(launch, states, index),
     profiles: profilesOf(launch, states, index, look),
     extra,
-    height,
+    height: HEIGHT.most,
+    flexible: true,
   };
 }
 

@@ -70,6 +70,7 @@ export class CellGrid {
   #cursor: Cell = { row: 0, column: 0 };
   #frame = framed(() => this.#draw());
   #measured = false;
+  #size = { width: 0, height: 0 };
 
   constructor(
     private options: CellGridOptions,
@@ -105,14 +106,16 @@ export class CellGrid {
   }
 
   setGeometry(geometry: Geometry): void {
+    const before = this.#geometry;
     this.#geometry = geometry;
+    this.redraw();
+    if ((Object.keys(geometry) as (keyof Geometry)[]).every((key) => geometry[key] === before[key])) return;
     const { rows, columns, cellWidth, cellHeight, headerWidth, headerHeight, maxHeight } = geometry;
     this.#content.style.width = `${headerWidth + columns * cellWidth + 1}px`;
     const height = headerHeight + rows * cellHeight + 1;
     this.#content.style.height = `${height}px`;
     this.#scroller.style.maxHeight = `${Math.max(maxHeight, headerHeight + cellHeight) + 2}px`;
     this.#measured = false;
-    this.redraw();
   }
 
   redraw(): void {
@@ -167,12 +170,11 @@ export class CellGrid {
 
   #draw(): void {
     const scroller = this.#scroller;
-    const width = scroller.clientWidth;
-    const height = scroller.clientHeight;
-    if (!width || !height) return;
     const context = this.#canvas.getContext("2d");
     if (!context) return;
-    this.#fit(width, height);
+    this.#fit();
+    const { width, height } = this.#size;
+    if (!width || !height) return;
     const theme = this.options.theme();
     context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
     context.clearRect(0, 0, width, height);
@@ -209,13 +211,18 @@ export class CellGrid {
     this.options.drawn?.();
   }
 
-  #fit(width: number, height: number): void {
+  /** Makes the canvas as large as what is seen of the cells; one that is already keeps its memory. */
+  #fit(): void {
     if (this.#measured) return;
-    this.#measured = true;
-    this.#canvas.width = Math.round(width * devicePixelRatio);
-    this.#canvas.height = Math.round(height * devicePixelRatio);
-    this.#canvas.style.width = `${width}px`;
-    this.#canvas.style.height = `${height}px`;
+    const { clientWidth: width, clientHeight: height } = this.#scroller;
+    this.#measured = width > 0 && height > 0;
+    this.#size = { width, height };
+    const canvas = this.#canvas;
+    const pixels = [Math.round(width * devicePixelRatio), Math.round(height * devicePixelRatio)] as const;
+    if (canvas.width !== pixels[0]) canvas.width = pixels[0];
+    if (canvas.height !== pixels[1]) canvas.height = pixels[1];
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
   }
 
   #clipped(context: CanvasRenderingContext2D, rect: Rect, draw: () => void): void {

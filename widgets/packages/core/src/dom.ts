@@ -30,6 +30,11 @@ export function s<K extends keyof SVGElementTagNameMap>(
   return decorate(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
+/** Says `text` in an element. What says it already is left alone: a new text node costs the page a layout. */
+export function setText(element: Element, text: string): void {
+  if (element.textContent !== text) element.textContent = text;
+}
+
 let counter = 0;
 
 /** An id no other element of this page has, not even one of another bundle. */

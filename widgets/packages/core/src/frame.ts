@@ -2,7 +2,7 @@
 
 import type { Header, Source } from "@sglab/protocol";
 import { DISCONNECTED } from "./channel";
-import { h, uniqueId } from "./dom";
+import { h, setText, uniqueId } from "./dom";
 import type { Disposer } from "./emitter";
 import { showHelp } from "./help";
 import { attachKeys, type KeyBinding } from "./keys";
@@ -124,11 +124,11 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
     details,
     tooltip: makeTooltip(root),
     setHeader(header) {
-      title.textContent = header.title;
-      subject.textContent = header.subject;
+      setText(title, header.title);
+      setText(subject, header.subject);
       const { subject: short, whole = "" } = header;
       subject.title = short.includes(whole) ? short : `${short}\n${whole}`;
-      badge.textContent = header.badge.text;
+      setText(badge, header.badge.text);
       badge.title = header.badge.title;
     },
     setPlaceholder(shown) {

@@ -13,7 +13,7 @@ export {
   SvgPaint,
 } from "./colors";
 export { definitions } from "./definitions";
-export { framed, h, revealWithin, s, uniqueId } from "./dom";
+export { framed, h, revealWithin, s, setText, uniqueId } from "./dom";
 export { Disposer, Emitter } from "./emitter";
 export * as format from "./format";
 export { type Frame, makeFrame, type Placeholder } from "./frame";

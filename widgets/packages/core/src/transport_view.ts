@@ -1,6 +1,6 @@
 // The transport's controls: ⏮ ◀ ▶/⏸ ▶| ⏭, step size, slider with marks, speed, and the readout.
 
-import { h, s } from "./dom";
+import { h, s, setText } from "./dom";
 import type { Disposer } from "./emitter";
 import { count } from "./format";
 import { SPEEDS, type Transport } from "./transport";
@@ -85,11 +85,11 @@ export function transportView(transport: Transport, disposer: Disposer): HTMLEle
     const time = track.time?.(position);
     const end = track.open ? "" : ` of ${count(track.length)}${track.atLeast ? " or more" : ""}`;
     const name = track.name?.(position) ?? `step ${count(position)}${end}`;
-    counter.textContent = `${name}${time ? ` · ${time}` : ""}`;
+    setText(counter, `${name}${time ? ` · ${time}` : ""}`);
     slider.setAttribute("aria-valuetext", `${name}: ${text}`);
     // A screen reader cannot keep up with playback: it hears the last sentence when playback stops.
     sentence.setAttribute("aria-live", playing ? "off" : "polite");
-    sentence.textContent = text;
+    setText(sentence, text);
   };
   const bar = h(
     "div",

@@ -35,7 +35,7 @@ export interface Grids {
 const ROW = 19;
 const HEAD = 20;
 const NARROWEST = 10;
-const LEAST = 6; // where what a lane takes is still wide enough for a label
+const LEAST = 5; // where what a lane takes is still wide enough for a label
 const LANE_LABEL = 34;
 const BANK_HEIGHT = 17;
 const TOGETHER = 30; // px: narrower cells of one lane have one label

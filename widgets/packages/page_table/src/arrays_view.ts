@@ -8,7 +8,6 @@ import { DIM, type Shared } from "./shared";
 import { writerOf } from "./words";
 
 const ROW = 22;
-const ROWS = 4; // in sight
 const HEADER_ROW = 16;
 
 const MEANING: Record<string, string> = {
@@ -29,6 +28,8 @@ interface Shown {
 
 export class ArraysView {
   readonly element = h("div", { class: "pt-arrays" });
+  /** Of each matrix in sight. */
+  rows = 4;
   #shown: Shown[] = [];
   #disposers: (() => void)[] = [];
 
@@ -47,6 +48,13 @@ export class ArraysView {
       this.#caption(shown);
       this.#size(shown);
     });
+  }
+
+  /** How many matrices there are, their rows, and the pixels of those that are in sight. */
+  get matrices(): { count: number; rows: number; row: number; seen: number } {
+    const lengths = this.#shown.filter(({ matrix }) => matrix).map(({ facts }) => facts.shape[0] as number);
+    const seen = lengths.reduce((sum, length) => sum + Math.min(length, this.rows) * ROW, 0);
+    return { count: lengths.length, rows: Math.max(0, ...lengths), row: ROW, seen };
   }
 
   redraw(): void {
@@ -139,7 +147,7 @@ export class ArraysView {
       cellHeight: ROW,
       headerWidth: matrix ? 86 : 0,
       headerHeight: HEADER_ROW,
-      maxHeight: HEADER_ROW + ROW * ROWS,
+      maxHeight: HEADER_ROW + ROW * this.rows,
     });
   }
 

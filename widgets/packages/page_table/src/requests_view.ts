@@ -8,6 +8,8 @@ const HEADER = 148;
 
 export class RequestsView {
   readonly grid: CellGrid;
+  /** Pixels of height that its rows may take. */
+  room = 246;
   /** Whether every cell has room for its token range below its page. */
   #tokensFit = false;
 
@@ -51,7 +53,7 @@ export class RequestsView {
       cellHeight: many ? 20 : 34,
       headerWidth: HEADER,
       headerHeight: 0,
-      maxHeight: 246,
+      maxHeight: this.room,
     });
   }
 

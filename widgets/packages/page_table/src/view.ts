@@ -6,6 +6,7 @@ import { CommandRunner } from "./command_runner";
 import { DetailsView } from "./details_view";
 import { EditControls } from "./edit_controls";
 import { Finder } from "./finder";
+import { divide } from "./heights";
 import { KernelSwitch } from "./kernel_switch";
 import { LEGEND } from "./legend";
 import { LinksView } from "./links_view";
@@ -18,6 +19,7 @@ import { Shared } from "./shared";
 import { SourceView } from "./source_view";
 import { trackOf } from "./track";
 
+const BORDER = 1; // px
 const TOUR = [
   { key: "ArrowRight", text: "to step: the line below says what a thread of the kernel reads and writes." },
   { key: "]", text: "to go to the end of a vector step, which all lanes take together; [ goes back." },
@@ -41,6 +43,7 @@ export class PageTableView {
   #edits: EditControls;
   #finder: Finder;
   #links = new LinksView();
+  #parts: { picture: HTMLElement; arrays: HTMLElement } | undefined;
 
   constructor(private context: Context<typeof PAGE_TABLE>) {
     const { el, source, selection, disposer } = context;
@@ -101,6 +104,10 @@ export class PageTableView {
     this.#frame.view.classList.add("pt-view");
     this.#frame.details.classList.add("pt-details");
     this.#frame.view.append(picture, tabs.element);
+    this.#parts = { picture, arrays: tabs.element };
+    const resized = new ResizeObserver(() => this.#divide());
+    for (const each of [this.#frame.root, this.#frame.view, this.#frame.more]) resized.observe(each);
+    this.context.disposer.add(() => resized.disconnect());
     this.#frame.setHeader(source.get("header"));
     this.#frame.setPlaceholder({ kind: "loading", text: "Reading the page table." });
   }
@@ -145,9 +152,36 @@ export class PageTableView {
     this.#pool.layout();
     this.#arrays.layout();
     this.#listing.layout();
+    this.#divide();
     this.#transport.load(trackOf(this.#model, this.#shared));
     this.#showSelection();
     this.#frame.root.dataset.ready = String(Math.round(performance.now() - this.#started));
+  }
+
+  /** Gives the rows of requests and arrays the height that there is. */
+  #divide(): void {
+    const { count, rows, row, seen } = this.#arrays.matrices;
+    const { grid } = this.#requests;
+    if (!this.#parts || !this.#model.ready || !this.#arrays.element.offsetHeight) return;
+    const picture = this.#parts.picture.getBoundingClientRect();
+    const arrays = this.#parts.arrays.getBoundingClientRect();
+    const { cellHeight } = grid.geometry;
+    const heights = divide({
+      room: this.#frame.room(),
+      beside: arrays.left >= picture.right,
+      pictures: picture.height - grid.element.offsetHeight + 2 * BORDER,
+      arrays: arrays.height - seen,
+      requests: this.#model.requests.length,
+      request: cellHeight,
+      matrices: count,
+      rows,
+      row,
+    });
+    if (heights.requests === this.#requests.room && heights.rows === this.#arrays.rows) return;
+    this.#requests.room = heights.requests;
+    this.#arrays.rows = heights.rows;
+    this.#requests.layout();
+    this.#arrays.layout();
   }
 
   #showArrived(): void {

@@ -27,8 +27,8 @@ export interface BoardOptions {
   maps: () => readonly TensorMap[];
   /** Where a box goes in shared memory if nothing else is said. */
   base: () => number;
-  /** The editor shows something else. */
-  relayout: () => void;
+  /** Another panel is in front, and leaves the tile different room. */
+  picked: () => void;
   /** To just after an event of the launch. */
   goToEvent: (event: number) => void;
 }
@@ -39,10 +39,11 @@ export interface Board {
   reset(tab: string): void;
   /** The panel of what is open comes to the front, unless banks or groups are being looked at. */
   showOpened(): void;
+  /** Draws the panel in front. */
   draw(model: Pick<Model, "banks" | "pipelines" | "info" | "facts">, theme: Theme): void;
 }
 
-export function makeBoard({ editor, edited, maps, base, relayout, goToEvent }: BoardOptions): Board {
+export function makeBoard({ editor, edited, maps, base, picked: shown, goToEvent }: BoardOptions): Board {
   const descriptors = descriptorPanel((descriptor) => edited({ descriptor }));
   const mapView = mapPanel(
     (map) => edited({ map }),
@@ -69,7 +70,7 @@ export function makeBoard({ editor, edited, maps, base, relayout, goToEvent }: B
     (picked) => {
       const from = EDITS[picked];
       if (from !== undefined && from !== editor.from) editor.show(from);
-      relayout(); // the panels leave the tile different room
+      shown();
     },
   );
 
@@ -91,11 +92,19 @@ export function makeBoard({ editor, edited, maps, base, relayout, goToEvent }: B
       if (now !== undefined && now !== editor.from) board.show(tabOf(editor.from));
     },
     draw({ banks, pipelines, info, facts }, theme) {
-      drawDescriptor(editor.descriptor);
-      drawRaw(editor.raw);
-      drawMap(editor.map);
-      drawGroups(pipelines, info?.position ?? 0);
-      if (facts) drawAccess(banks, info, facts.code, editor.layout, theme);
+      switch (board.current) {
+        case "descriptor":
+        case "instruction":
+          return drawDescriptor(editor.descriptor);
+        case "map":
+          return drawMap(editor.map);
+        case "array":
+          return drawRaw(editor.raw);
+        case "banks":
+          return facts && drawAccess(banks, info, facts.code, editor.layout, theme);
+        case "groups":
+          return drawGroups(pipelines, info?.position ?? 0);
+      }
     },
   };
 }

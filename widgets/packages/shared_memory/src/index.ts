@@ -61,8 +61,8 @@ function render({ el, source, selection, disposer }: Context<typeof SHARED_MEMOR
   const theme = watchTheme(frame.root, disposer, () => redraw());
   const failed = (error: unknown) => frame.notify("error", (error as Error).message);
   const redrawFrame = framed(() => {
-    toolbar.show(model.editor.tile, model.content);
     view.draw();
+    toolbar.show(model.editor.tile, model.content);
   });
   const redraw = () => redrawFrame.schedule();
   disposer.add(() => redrawFrame.cancel());

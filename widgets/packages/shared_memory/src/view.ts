@@ -1,11 +1,11 @@
 // The picture: the window as a strip, the open tile in memory and in the matrix, the decoders below them.
 
-import { type Disposer, type Frame, h, type Theme } from "@sglab/core";
+import { type Disposer, type Frame, h, setText, type Theme } from "@sglab/core";
 import { button, noteParts, scaleParts, showDetails } from "@sglab/memory/parts";
 import { makeBoard } from "./board";
 import { chunkText, detailParts } from "./details";
 import type { From } from "./editor";
-import { gridTitle, makeGrids } from "./grids";
+import { type Grids, gridTitle, makeGrids } from "./grids";
 import type { Model } from "./model";
 import { orderControl } from "./order_control";
 import type { Area } from "./protocol";
@@ -37,17 +37,16 @@ export interface View {
   playOrder(): void;
 }
 
-const LEAST_TILE = 160; // px
+const LEAST_TILE = 120; // px
 const SIDE_BY_SIDE = 810; // px of width, as in the style sheet
-const TITLE = 32; // px
-const BESIDE = 125; // px of the view beside strip, panel and tile: key, titles, order
+const BORDER = 4; // px around a tile
 const PLACES: Record<From, string> = { raw: "As rows", map: "In the box", descriptor: "In the matrix" };
 
 export function makeView(options: ViewOptions): View {
   const { frame, model, theme, disposer, select, pickArea, goToAddress, goToEvent, redraw } = options;
   const { editor } = model;
   const order = orderControl(disposer, redraw);
-  const grids = makeGrids(
+  const grids: Grids = makeGrids(
     {
       theme,
       tooltip: frame.tooltip,
@@ -62,8 +61,11 @@ export function makeView(options: ViewOptions): View {
         written: model.writtenAt,
       }),
       room() {
-        const room = frame.room() - stripBox.offsetHeight - panel.offsetHeight - BESIDE;
-        return Math.max(LEAST_TILE, stripBox.clientWidth < SIDE_BY_SIDE ? (room - TITLE) / 2 : room);
+        const stacked = stripBox.clientWidth < SIDE_BY_SIDE;
+        const [one, other] = [grids.bytes.element.offsetHeight, grids.logical.element.offsetHeight];
+        const all = order.root.getBoundingClientRect().bottom - stripBox.getBoundingClientRect().top;
+        const room = frame.room() - (all - (stacked ? one + other : Math.max(one, other)));
+        return Math.max(LEAST_TILE, Math.floor(stacked ? room / 2 : room) - BORDER);
       },
       describe: (address) => chunkText(model.looked, address),
       select,
@@ -81,7 +83,10 @@ export function makeView(options: ViewOptions): View {
     maps: () => model.maps,
     editor,
     base: () => model.launch?.dynamic ?? 1024,
-    relayout,
+    picked() {
+      relayout();
+      fit(); // a panel is not in front before it says something
+    },
     goToEvent,
   });
   const panel = h("div", { class: "ssm-panel" }, board.root);
@@ -99,16 +104,25 @@ export function makeView(options: ViewOptions): View {
     order.root,
   );
 
+  let resizing = false;
   function relayout(): void {
     order.reset(editor.layout.pieces.length);
-    grids.resize();
+    resizing = true;
     redraw();
+  }
+
+  // What the panel shows decides the tile's room.
+  function fit(): void {
+    const { launch, facts } = model;
+    if (!resizing || !launch || !facts) return;
+    resizing = false;
+    board.draw(model, theme());
+    grids.resize();
   }
 
   // What has not changed is left alone: a menu that is open stays open.
   let drawn: { key: string; strip: Strip } | undefined;
-  function drawStrip(bytes: number): void {
-    const width = stripBox.clientWidth;
+  function drawStrip(bytes: number, width: number): void {
     if (!width) return;
     const key = `${model.launchKey} ${width}`;
     if (drawn?.key !== key) {
@@ -140,21 +154,27 @@ export function makeView(options: ViewOptions): View {
       board.reset(model.launch?.tab ?? "");
       relayout();
     },
-    reveal: (address) => grids.revealPiece(editor.layout.byAddress.get(address), address),
+    reveal(address) {
+      fit();
+      grids.revealPiece(editor.layout.byAddress.get(address), address);
+    },
     playOrder: () => order.play(),
     draw() {
       const { launch, facts, info } = model;
       if (!launch || !facts) return;
       model.measureRange();
       const { layout, tile, from } = editor;
-      drawStrip(launch.bytes);
-      drawKey();
-      problem.textContent = layout.problems.map((text) => `▲ ${text}`).join(" ");
-      bytesTitle.textContent = `In memory ${gridTitle(layout)}`;
-      logicalTitle.textContent = `${PLACES[from]}: ${editor.title(facts.tiles)}`;
-      undo.hidden = !editor.edited || tile < 0;
-      grids.drawNow();
+      // First what the page has to be measured for, then what changes it: once a drawing is laid out, not between.
+      fit();
       board.draw(model, theme());
+      const width = stripBox.clientWidth;
+      grids.drawNow();
+      drawStrip(launch.bytes, width);
+      drawKey();
+      setText(problem, layout.problems.map((text) => `▲ ${text}`).join(" "));
+      setText(bytesTitle, `In memory ${gridTitle(layout)}`);
+      setText(logicalTitle, `${PLACES[from]}: ${editor.title(facts.tiles)}`);
+      undo.hidden = !editor.edited || tile < 0;
       showDetails(frame, [
         ...detailParts(model.looked, model.selected, goToAddress),
         ...noteParts(info?.note ?? ""),

@@ -24,9 +24,9 @@ export interface GanttLayout {
 }
 
 const LEFT = 46;
-const RIGHT = 10;
+export const RIGHT = 10;
 const TOP = 2;
-export const AXIS_HEIGHT = 20;
+export const AXIS_HEIGHT = 33; // a line of numbers, a line for their unit
 
 /** Row heights that keep a pane of `rows` near `target` pixels. */
 export function rowHeightFor(rows: number, target: number): number {

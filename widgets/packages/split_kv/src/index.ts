@@ -17,6 +17,7 @@ import {
   Transport,
   watchTheme,
 } from "@sglab/core";
+import type { Selection } from "@sglab/protocol";
 import { arrayList } from "./arrays";
 import { type Edit, makeAsker } from "./asker";
 import { makeControls } from "./controls";
@@ -134,12 +135,18 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
 
   const work = () => plans?.shown[focused]?.work ?? null;
 
+  /** The notebook's selection, unless it is of a request that this batch lacks: nothing is dimmed then. */
+  function chosen(): Selection {
+    const { request } = selection.value;
+    return request !== undefined && plans && request >= plans.lens.length ? {} : selection.value;
+  }
+
   /** The selected request; of a CTA that was selected alone, the one that it works on. */
   function selectedRequest(): number | undefined {
     const shown = work();
-    const { request } = selection.value;
+    const { request } = chosen();
     if (request !== undefined || !shown) return request;
-    return shown.request[locate(shown, selection.value)[0] ?? -1];
+    return shown.request[locate(shown, chosen())[0] ?? -1];
   }
 
   function focusOn(pane: number): void {
@@ -167,27 +174,27 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
 
   function stepRequest(step: number): void {
     if (!plans) return;
-    const from = selection.value.request ?? (step > 0 ? -1 : plans.lens.length);
+    const from = chosen().request ?? (step > 0 ? -1 : plans.lens.length);
     const request = Math.max(0, Math.min(plans.lens.length - 1, from + step));
     selection.set({ request }, frame);
   }
 
   function stepUnit(step: number): void {
     const shown = work();
-    const request = selection.value.request;
+    const { request } = chosen();
     if (!shown) return;
     const mine = Array.from({ length: shown.size }, (_, i) => i)
       .filter((i) => request === undefined || shown.request[i] === request)
       .sort((a, b) => (shown.start[a] as number) - (shown.start[b] as number) || a - b);
     const from = mine.indexOf(picked);
     // the first step goes to the unit that is outlined already
-    const here = from < 0 ? mine.indexOf(locate(shown, selection.value)[0] ?? -1) : -1;
+    const here = from < 0 ? mine.indexOf(locate(shown, chosen())[0] ?? -1) : -1;
     const next = here >= 0 ? mine[here] : mine[Math.max(0, Math.min(mine.length - 1, from + step))];
     if (next !== undefined) pickUnit(next);
   }
 
   function scaleLength(factor: number): void {
-    const request = selection.value.request;
+    const { request } = chosen();
     if (request !== undefined && plans) setLength(request, (plans.lens[request] as number) * factor);
   }
 
@@ -207,14 +214,14 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     frame.details.replaceChildren(
       definitions(`Request r${request}`, requestRows(shown.pane, shown.work, request, length)),
     );
-    const unit = picked >= 0 ? picked : locate(shown.work, selection.value)[0];
+    const unit = picked >= 0 ? picked : locate(shown.work, chosen())[0];
     if (unit !== undefined)
       frame.details.append(definitions("Work unit", unitRows(shown.pane, shown.work, unit)));
   }
 
   const paintLengths = () => {
     if (!plans || frame.view.clientWidth === 0) return; // not laid out: `visible` draws it when it is
-    const request = selection.value.request;
+    const { request } = chosen();
     controls.show(plans, request);
     bars.show(plans, work(), request, theme(), frame.view.clientWidth);
   };
@@ -224,7 +231,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     drawBars.cancel();
     showDetails();
     paintLengths();
-    panes.paint(theme(), timeline.momentOf(transport.position), selection.value, frame.room());
+    panes.paint(theme(), timeline.momentOf(transport.position), chosen(), frame.room());
     const { dark } = theme();
     const legend = `${plans.lens.length} ${dark}`;
     if (legend !== shownLegend) frame.setLegend(legendOf(plans, dark));
@@ -246,7 +253,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     picked = -1;
     timeline = timelineOf(
       next,
-      () => selection.value.request,
+      () => chosen().request,
       () => focused,
     );
     frame.setHeader(source.get("header"));

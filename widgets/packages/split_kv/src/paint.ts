@@ -3,7 +3,7 @@
 import { HATCHED_FROM, lookOf, sharedPaint, sizeCanvas, type Theme } from "@sglab/core";
 import type { Selection } from "@sglab/protocol";
 import type { Work } from "./data";
-import { type GanttLayout, rowOf, xOf } from "./gantt";
+import { AXIS_HEIGHT, type GanttLayout, RIGHT, rowOf, xOf } from "./gantt";
 import type { Pane } from "./protocol";
 
 const FUTURE = 0.2;
@@ -28,7 +28,7 @@ export function paintPane(
 ): void {
   const { layout, pane } = view;
   const { plot } = layout;
-  const context = sizeCanvas(canvas, plot.x + plot.width + 10, plot.y + plot.height + 20);
+  const context = sizeCanvas(canvas, plot.x + plot.width + RIGHT, plot.y + plot.height + AXIS_HEIGHT);
   context.fillStyle = theme.surface;
   context.fillRect(plot.x, plot.y, plot.width, plot.height);
   paintAxes(context, layout, theme);
@@ -137,18 +137,17 @@ function paintAxes(context: CanvasRenderingContext2D, layout: GanttLayout, theme
   for (const { row, text } of layout.labels)
     context.fillText(text, plot.x - 5, plot.y + row * layout.rowHeight + Math.max(5, layout.rowHeight / 2));
   context.textBaseline = "top";
-  const unit = "KV tokens, modelled";
   const right = plot.x + plot.width;
-  const free = right - context.measureText(unit).width - 30;
-  context.textAlign = "right";
-  context.fillText(unit, right, plot.y + plot.height + 6);
   for (const tick of layout.ticks) {
     const x = xOf(layout, tick);
-    if (x > free) break;
-    context.fillRect(x, plot.y + plot.height, 1, 4);
-    context.textAlign = tick === 0 ? "left" : "center";
-    context.fillText(tick.toLocaleString("en-US"), x, plot.y + plot.height + 6);
+    const text = tick.toLocaleString("en-US");
+    const beyond = x + context.measureText(text).width / 2 > right + RIGHT;
+    context.fillRect(Math.min(x, right - 1), plot.y + plot.height, 1, 4);
+    context.textAlign = tick === 0 ? "left" : beyond ? "right" : "center";
+    context.fillText(text, beyond ? right + RIGHT : x, plot.y + plot.height + 6);
   }
+  context.textAlign = "right";
+  context.fillText("KV tokens, modelled", right, plot.y + plot.height + 19);
   context.textAlign = "left";
 }
 

@@ -35,12 +35,13 @@ export function paintBars(
         context.fillRect(box.x, plot.y + plot.height - (token / top) * plot.height - 0.5, box.width, 1);
       }
     context.globalAlpha = 1;
-    if (mine.length > 0 && box.width >= 22) {
-      context.font = `11px ${theme.uiFont}`;
+    context.font = `11px ${theme.uiFont}`;
+    const splits = `×${mine.length + 1}`;
+    if (mine.length > 0 && context.measureText(splits).width <= layout.column - 1) {
       context.fillStyle = theme.muted;
       context.textAlign = "center";
       context.textBaseline = "bottom";
-      context.fillText(`×${mine.length + 1}`, box.x + box.width / 2, box.y - 1);
+      context.fillText(splits, box.x + box.width / 2, box.y - 1);
     }
     if (request === selected) {
       context.strokeStyle = theme.focus;

@@ -67,7 +67,7 @@ function paintGround(context: CanvasRenderingContext2D, scene: Scene, boxOf: Box
 }
 
 function paintCategories(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxOf): void {
-  const labels = new Map<string, { category: Category; box: Box }>();
+  const labels = new Map<string, { category: Category; box: Box; around: Box; area: number }>();
   for (const r of scene.regions) {
     if (r.cta !== scene.rank) continue;
     const category = categoryOf(scene.facts, scene.mode, r, scene.theme.dark);
@@ -75,12 +75,28 @@ function paintCategories(context: CanvasRenderingContext2D, scene: Scene, boxOf:
     const box = boxOf(r.lane, r.lanes, r.column, r.columns);
     context.fillStyle = sharedPaint().fill(category.look);
     fill(context, box);
+    const area = box.width * box.height;
     const known = labels.get(category.key);
+    if (!known) {
+      labels.set(category.key, { category, box, around: box, area });
+      continue;
+    }
     // of parts of one size the first, whatever rounding says
-    if (!known || box.width * box.height > 1.01 * known.box.width * known.box.height)
-      labels.set(category.key, { category, box });
+    if (area > 1.01 * known.box.width * known.box.height) known.box = box;
+    known.around = union(known.around, box);
+    known.area += area;
   }
-  for (const { category, box } of labels.values()) paintLabel(context, scene.theme, category, box);
+  for (const { category, box, around, area } of labels.values()) {
+    const whole = area > 0.98 * around.width * around.height; // its parts are one rectangle
+    paintLabel(context, scene.theme, category, whole ? around : box);
+  }
+}
+
+function union(one: Box, other: Box): Box {
+  const [x, y] = [Math.min(one.x, other.x), Math.min(one.y, other.y)];
+  const right = Math.max(one.x + one.width, other.x + other.width);
+  const bottom = Math.max(one.y + one.height, other.y + other.height);
+  return { x, y, width: right - x, height: bottom - y };
 }
 
 function paintLabel(context: CanvasRenderingContext2D, theme: Theme, category: Category, box: Box): void {

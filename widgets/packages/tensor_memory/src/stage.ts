@@ -13,8 +13,9 @@ import type { Scene } from "./scene";
 import { clamp, reveal, type Viewport, WHOLE, zoomAt } from "./viewport";
 import type { Facts } from "./words";
 
-const HEIGHT = { narrow: 296, middle: 360, wide: 424 }; // 2, 2.5 or 3 px per lane below the column heads
-const BESIDE = 70; // px of the view beside the maps: titles, legend
+const HEIGHT = { least: 296, most: 552 }; // 2 and 4 px per lane below the column heads
+const WIDE = 860; // px of the view: the details are beside it
+const BESIDE = 76; // px of the view beside the maps: titles, legend
 
 /** A moment as it is shown. */
 export interface Shown {
@@ -186,8 +187,8 @@ export function makeStage({ state, cells, frame, theme, disposer, revision, sele
 
   function resize(): void {
     const width = frame.view.clientWidth;
-    const wanted = width > 1100 ? HEIGHT.wide : width > 860 ? HEIGHT.middle : HEIGHT.narrow;
-    const height = Math.max(HEIGHT.narrow, Math.min(wanted, frame.room() - BESIDE));
+    const height =
+      width > WIDE ? Math.max(HEIGHT.least, Math.min(HEIGHT.most, frame.room() - BESIDE)) : HEIGHT.least;
     for (const map of maps) map.setHeight(height);
     const size = maps[0]?.plotSize();
     if (size) viewport = clamp(viewport, size);

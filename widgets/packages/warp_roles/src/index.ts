@@ -224,6 +224,14 @@ function render(context: Context<typeof WARP_ROLES>): void {
     if (pipelines.open) rings.show(position, barrier);
   });
 
+  /** All rows and the line that opens the pipelines are in sight, where that can be. */
+  function fit(): void {
+    if (shown) timeline.fit(frame.room() - (pipelines.hidden ? 0 : PIPELINES));
+  }
+  const resized = new ResizeObserver(fit);
+  for (const each of [frame.root, frame.view, frame.more]) resized.observe(each);
+  disposer.add(() => resized.disconnect());
+
   function load(launch: Launch, moment: number | undefined): void {
     frame.setHeader(headerFor(source.get("header"), launch));
     controls.load(launch.meta, source.live);
@@ -237,7 +245,7 @@ function render(context: Context<typeof WARP_ROLES>): void {
       return;
     }
     frame.setPlaceholder(null);
-    const next = makeShown(launch, frame.room() - PIPELINES);
+    const next = makeShown(launch);
     shown = next;
     pick.forget();
     timeline.load(next.timeline.model);
@@ -245,6 +253,7 @@ function render(context: Context<typeof WARP_ROLES>): void {
     rings.load(launch);
     pipelines.hidden = !launch.meta.pipelines.length;
     frame.setLegend(legendOf(launch));
+    fit();
     transport.load(
       trackOf(launch, next.relations, () => touching(launch, selection.value, next.pages)),
       firstStep(source, launch.clock),

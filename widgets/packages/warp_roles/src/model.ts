@@ -18,8 +18,6 @@ import { LOOKS, lookOfRole, lookOfTrack } from "./looks";
 
 const WARP_HEIGHT = { most: 17, least: 12 };
 const LANE_HEIGHT = 6;
-const ROW_GAP = 2;
-const HEADS = 96; // px of a timeline beside its rows: axis, headings of groups, strip of the whole
 const MOST_LANES = 14;
 const FEW_LANES = 4; // more are drawn lower
 
@@ -35,8 +33,7 @@ export interface WarpTimeline {
   rowOfTrack: Int32Array;
 }
 
-/** `room`: pixels of height that the timeline may take; rows shrink to fit, down to what can be read. */
-export function warpTimeline(launch: Launch, room: number): WarpTimeline {
+export function warpTimeline(launch: Launch): WarpTimeline {
   const { meta, clock } = launch;
   const warpSpans = spansOfWarps(launch);
   const waitSpans = spansOfWaits(launch);
@@ -60,16 +57,12 @@ export function warpTimeline(launch: Launch, room: number): WarpTimeline {
       rows.push(trackRow(launch, cta, track, group, spans));
     }
   });
-  const tracks = rows.filter((_, i) => "track" in (subjects[i] as Subject));
-  const taken = tracks.reduce((sum, { height }) => sum + height + ROW_GAP, 0);
-  const fitting = Math.floor((room - HEADS - taken) / Math.max(1, rows.length - tracks.length)) - ROW_GAP;
-  const height = Math.max(WARP_HEIGHT.least, Math.min(WARP_HEIGHT.most, fitting));
-  for (const row of rows) if (!tracks.includes(row)) row.height = height;
   const fit = fitOf(launch);
   const model: TimelineModel = {
     length: clock.length,
     ...(fit ? { fit } : {}),
     rows,
+    heights: WARP_HEIGHT,
     looks: LOOKS,
     links: linksOf(launch, rowOfWarp, rowOfTrack),
     least: clock.least,
@@ -96,6 +89,7 @@ function warpRow(launch: Launch, row: number, group: string, bars: Spans, waits:
     ...(alive ? { alive } : {}),
     waits,
     height: WARP_HEIGHT.most,
+    flexible: true,
   };
 }
 

@@ -28,13 +28,13 @@ export interface Shown {
   search: Search;
 }
 
-export function makeShown(launch: Launch, room: number): Shown {
+export function makeShown(launch: Launch): Shown {
   return {
     launch,
     relations: new Relations(launch),
     pages: new PageIndex(launch),
     states: new BarrierStates(launch),
-    timeline: warpTimeline(launch, room),
+    timeline: warpTimeline(launch),
     search: new Search(launch),
   };
 }

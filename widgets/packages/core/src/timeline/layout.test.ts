@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { barWithId, hitAt, spanOf, waitWithId } from "./hits";
-import { AXIS_HEIGHT, GROUP_HEIGHT, layoutOf, rowAtY } from "./layout";
+import { AXIS_HEIGHT, flexibleHeight, GROUP_HEIGHT, layoutOf, rowAtY } from "./layout";
 import type { TimelineModel } from "./model";
 import type { Spans } from "./spans";
 
@@ -63,4 +63,16 @@ test("an id leads to its span, and a span to its place on the axis", () => {
     { start: 60, end: 90 },
   ]);
   expect([barWithId(MODEL, 1, 8), waitWithId(MODEL, 0, 3)]).toEqual([undefined, undefined]);
+});
+
+test("flexible rows take the height with which all of the timeline fits, within their limits", () => {
+  const one = (flexible: boolean, height: number) => ({ ...row("CTA 0", []), height, flexible });
+  const rows = [one(true, 17), one(true, 17), one(false, 36)];
+  const model = { ...MODEL, rows, heights: { least: 12, most: 17 } };
+  const fixed = layoutOf(model).height - 2 * 17;
+  expect(flexibleHeight(model, fixed + 2 * 14)).toBe(14);
+  expect(flexibleHeight(model, fixed + 2 * 14 + 1)).toBe(14);
+  expect(flexibleHeight(model, 10)).toBe(12);
+  expect(flexibleHeight(model, 4000)).toBe(17);
+  expect(flexibleHeight({ ...model, rows: [one(false, 36)] }, 100)).toBeUndefined();
 });

@@ -22,7 +22,7 @@ export const AXIS_HEIGHT = 20;
 export const GROUP_HEIGHT = 18;
 const GAP = 2;
 
-export function layoutOf({ rows }: TimelineModel): Layout {
+export function layoutOf({ rows }: Pick<TimelineModel, "rows">): Layout {
   const boxes: RowBox[] = [];
   const groups: GroupBox[] = [];
   let y = AXIS_HEIGHT;
@@ -37,6 +37,14 @@ export function layoutOf({ rows }: TimelineModel): Layout {
     y += row.height + GAP;
   }
   return { rows: boxes, groups, height: y + 2 };
+}
+
+/** The height of every flexible row with which all of the timeline is `room` high, where there is such a height. */
+export function flexibleHeight({ rows, heights }: TimelineModel, room: number): number | undefined {
+  const flexible = rows.filter((row) => row.flexible);
+  if (!heights || !flexible.length) return undefined;
+  const taken = layoutOf({ rows }).height - flexible.reduce((sum, { height }) => sum + height, 0);
+  return Math.max(heights.least, Math.min(heights.most, Math.floor((room - taken) / flexible.length)));
 }
 
 export function rowAtY({ rows }: Layout, y: number): number {

@@ -23,6 +23,8 @@ export interface TimelineRow {
   /** Shown beside the label. */
   extra?: HTMLElement;
   height: number;
+  /** Whether the height may be another one, within the model's `heights`. */
+  flexible?: boolean;
 }
 
 /** y[i] holds from x[i] to x[i + 1]. */
@@ -49,6 +51,8 @@ export interface TimelineModel {
   rows: TimelineRow[];
   looks: Look[];
   links: Links;
+  /** px: the least and the most of a flexible row. */
+  heights?: { least: number; most: number };
   /** The least that a view shows, in units of the axis. */
   least: number;
   /** A position on the axis as text; `step` says how finely. */

@@ -9,7 +9,7 @@ import type { Tooltip } from "../tooltip";
 import { Gestures } from "./gestures";
 import { barWithId, hitAt, spanOf, waitWithId } from "./hits";
 import { TimelineLabels } from "./labels";
-import { type Layout, layoutOf, rowAtY } from "./layout";
+import { flexibleHeight, type Layout, layoutOf, rowAtY } from "./layout";
 import { Minimap } from "./minimap";
 import type { Hit, TimelineModel } from "./model";
 import { Motion } from "./motion";
@@ -131,6 +131,20 @@ export class Timeline {
     this.setRange(keepRange ? this.#range : this.#whole);
     this.#stressed = new Set();
     this.#labels.show(model, this.#layout);
+  }
+
+  /** Lets flexible rows shrink and grow so that all of the element is at most `room` pixels high. */
+  fit(room: number): void {
+    const beside = this.element.offsetHeight - this.#layout.height;
+    if (beside < 0) return; // not laid out
+    const height = flexibleHeight(this.#model, room - beside);
+    const flexible = this.#model.rows.filter((row) => row.flexible);
+    if (height === undefined || flexible.every((row) => row.height === height)) return;
+    for (const row of flexible) row.height = height;
+    this.#layout = layoutOf(this.#model);
+    this.#labels.show(this.#model, this.#layout);
+    this.#labels.stress(this.#stressed);
+    this.redraw();
   }
 
   setCursor(x: number, follow: boolean): void {
