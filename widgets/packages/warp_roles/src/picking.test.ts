@@ -10,7 +10,7 @@ import { makeShown } from "./shown";
 const [INIT, COPY, WAIT, MMA, ARRIVE, LAST_WAIT] = [0, 1, 3, 4, 6, 7];
 const [FULL, EMPTY] = [0, 1];
 
-const shown = makeShown(smallLaunch(), 1e4);
+const shown = makeShown(smallLaunch());
 const { launch } = shown;
 const ME = "this widget";
 
