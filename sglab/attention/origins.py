@@ -52,7 +52,8 @@ ORIGINS: dict[str, Origin] = {
         "FlashInfer 0.7 (MHA: fa2 wrappers; MLA: BatchMLAPagedAttentionWrapper)",
         "NVIDIA from SM80",
         "flashinfer_backend.py, flashinfer_mla_backend.py",
-        "index arrays, plans (`Wrapper.plan()`), routes and merges, multi-item scoring, graphs; arithmetic as above",
+        "index arrays, plans (`Wrapper.plan()`), routes and merges, multi-item scoring, graphs; arithmetic as above; "
+        'with `implementation="flashinfer"` on a GPU the library\'s own kernels (fa2, fa3, MLA), outside graphs',
         "layers with a window take the paged route; MLA follows a tree's mask; no translation into a window's own "
         "pool; encoders' keys are stored where asked for (SGLang drops them); no FP4 cache",
     ),
@@ -105,7 +106,8 @@ ORIGINS: dict[str, Origin] = {
         "FlashMLA",
         "SM90, SM100",
         "flashmla_backend.py",
-        "decode and chains: our own SM90 kernel under FlashMLA's plan; other modes: flashinfer",
+        "decode and chains: our own SM90 kernel under FlashMLA's plan, or the package's own with "
+        '`implementation="flash_mla"`; other modes: flashinfer',
         "an FP8 cache is attended to in Triton or PyTorch",
     ),
     "dsa": Origin(
