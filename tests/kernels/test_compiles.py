@@ -25,6 +25,7 @@ from sglab.kernels import (
     set_mla_kv_buffer,
 )
 from sglab.kernels.fused_moe import ExpertQuantization
+from tests.support.kernels.sass import mixed_halves
 
 triton = pytest.importorskip("triton")
 
@@ -140,6 +141,7 @@ def test_compiles(
     for kernel, specialization in launches:
         program = compiled(kernel, specialization, capability)
         assert program.metadata.shared <= SHARED_MEMORY[capability], kernel.__name__
+        assert capability != 90 or not mixed_halves(program.asm["cubin"]), kernel.__name__
 
 
 @pytest.mark.parametrize(("dtype", "capability"), [(torch.float16, 80), (torch.bfloat16, 90), (torch.bfloat16, 100)])
@@ -155,6 +157,22 @@ def test_chunks_of_the_delta_rule_compile(gates: tuple[int, ...], dtype: torch.d
     for kernel, specialization in launches:
         program = compiled(kernel, specialization, capability)
         assert program.metadata.shared <= SHARED_MEMORY[capability], kernel.__name__
+        assert capability != 90 or not mixed_halves(program.asm["cubin"]), kernel.__name__
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("per_dim", [False, True])
+@pytest.mark.parametrize(("K", "V"), [(16, 24), (32, 64), (64, 64), (128, 16), (256, 256)])
+def test_ptxas_keeps_the_addresses_of_the_delta_rule(K: int, V: int, per_dim: bool, dtype: torch.dtype) -> None:
+    """On Hopper with other dims than the models have: W and U were multiplied from beyond shared memory."""
+    q, v, g = torch.zeros(70, 2, K, dtype=dtype), torch.zeros(70, 4, V, dtype=dtype), torch.zeros(70, 4)
+    gates = g[..., None].expand(-1, -1, K).contiguous() if per_dim else g
+    rows, cu, states = torch.tensor([1]), torch.tensor([0, 70]), torch.zeros(2, 4, K, V)
+    with captured_launches(90) as launches:
+        gated_delta_rule(q, q, v, gates, g, states, rows, cu, implementation="triton_chunks")
+    assert len(launches) == 3
+    for kernel, specialization in launches:
+        assert not mixed_halves(compiled(kernel, specialization, 90).asm["cubin"]), kernel.__name__
 
 
 @pytest.mark.parametrize("kind", ["fp8_block", "w4a8", "mxfp4"])

@@ -107,12 +107,16 @@ def run(a: DeltaArguments) -> tuple[LaunchRecord, ...]:
         scored = kda_scores_kernel[(chunks, heads, size // BLOCK)](*scoring, **options, BLOCK=BLOCK)
     else:
         scored = gated_delta_scores_kernel[(chunks, heads)](*scoring, **options)
+    # Rows of 128 bytes, as the system has: for narrower ones, which wgmma swizzles otherwise, ptxas 12.8 (that of
+    # Triton 3.6 and 3.7) mixes up the addresses of the two, and wgmma reads beyond shared memory.
+    narrowest = 64 if brain else 16
+    options["K_BLOCK"] = max(narrowest, options["K_BLOCK"])
     solved = gated_delta_solve_kernel[(chunks, heads)](
         *(a.q, a.k, a.v, a.g, a.beta, a.cu_seqlens, system, reads, queries, keys, values, decay),
         *(*sizes, *qk, *a.v.stride()[:2], *gates),
         **options,
         V=V,
-        V_BLOCK=max(16, triton.next_power_of_2(V)),
+        V_BLOCK=max(narrowest, triton.next_power_of_2(V)),
         BLOCK=BLOCK,
         PER_DIM=a.per_dim,
         EXACT="tf32x3" if half else "ieee",
