@@ -36,8 +36,11 @@ def test_the_page_of_backends_is_up_to_date() -> None:
 def _syllabi() -> list[tuple[list[str], list[str]]]:
     """Notebooks and labs of each week of docs/teaching.md's two syllabi."""
     text = (ROOT / "docs" / "teaching.md").read_text("utf-8").partition("## Slides")[0]
-    weeks = re.findall(r"^\| \d+ \| [^|]+ \| ([\d, ]*)\| ([\d, ]*)\|", text, re.MULTILINE)
-    return [(re.findall(r"\d+", notebooks), re.findall(r"\d+", labs)) for notebooks, labs in weeks]
+    weeks = []
+    for table in text.split("\n\n"):
+        if "| Week |" in table:
+            weeks += re.findall(r"^\| \d+ \| [^|]+ \| ([^|]*)\| ([\d, ]*)\|", table, re.MULTILINE)
+    return [(re.findall(r"\b\d\d\b", notebooks), re.findall(r"\d+", labs)) for notebooks, labs in weeks]
 
 
 def test_a_syllabus_names_notebooks_and_labs_that_exist() -> None:

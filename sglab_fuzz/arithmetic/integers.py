@@ -103,6 +103,16 @@ def _sixteen_pairs(function: Oracle) -> Oracle:
     return oracle
 
 
+def _rectified(function: Oracle) -> Oracle:
+    """.relu of 16 bits: 0 in place of what is negative."""
+
+    def oracle(*sources: Bits) -> Bits:
+        result = function(*sources) & mask(16)
+        return np.where(result >> U(15) != 0, U(0), result)
+
+    return oracle
+
+
 def _m24(x: Bits, kind: str) -> np.ndarray:
     return extended(x, kind, 24).view(S)
 
@@ -423,7 +433,8 @@ def forms(mnemonic: str) -> Iterator[Form]:
     if tokens[-1] in ("u16x2", "s16x2"):
         plain = _plain([tokens[0], tokens[-1][:3]])
         if plain is not None:
-            yield Form(mnemonic, f"{mnemonic} {{d}}, {{a}}, {{b}};", 32, ("b32", "b32"), _sixteen_pairs(plain))
+            half = _rectified(plain) if "relu" in tokens else plain
+            yield Form(mnemonic, f"{mnemonic} {{d}}, {{a}}, {{b}};", 32, ("b32", "b32"), _sixteen_pairs(half))
         return
     if (bit := _bits(mnemonic)) is not None:
         function, sources, result = bit

@@ -110,7 +110,9 @@ HEADS = [
 def test_triton_matches_the_reference(heads, kv_heads, qk_dim, v_dim, mla, dtype, is_causal, device, generator) -> None:
     given = problem(*lengths(device), heads, kv_heads, qk_dim, v_dim, dtype, device, generator, mla=mla)
     wanted, actual = given.run("reference", is_causal=is_causal), given.run("triton", is_causal=is_causal)
-    assert_close(actual[0], wanted[0], ROUNDING[dtype])
+    # In float32 a score's own rounding shows: it grows as the root of the number of its products.
+    products = qk_dim if dtype == torch.float32 else 0
+    assert_close(actual[0], wanted[0], ROUNDING[dtype] * max(products / 128, 1) ** 0.5)
     assert_close(actual[1], wanted[1], 2e-5)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from sglab.kernels import devices
 from sglab.kernels.decode_attention.contract import DecodeArguments
 from sglab.kernels.decode_attention.stage1_grouped import decode_grouped_stage1_kernel
@@ -93,6 +95,11 @@ def _stage2(arguments: DecodeArguments) -> LaunchRecord:
 
 
 def run(arguments: DecodeArguments) -> tuple[LaunchRecord, ...]:
-    """Stage 1, on the CUDA cores for MHA and on the tensor cores for grouped heads, then stage 2."""
-    stage1 = _stage1_mha(arguments) if arguments.group == 1 else _stage1_grouped(arguments)
+    """Stage 1 on the tensor cores, but on the CUDA cores for MHA in float32; then stage 2.
+
+    MHA leaves 15 of a tile's 16 rows empty, and yet its loads, which run ahead of the products, make it up to twice as
+    fast (H100, bfloat16: 32 requests of 4,096 tokens, 32 heads of 128 dims 726 for 1,232 µs; heads of 64: 222 for 233).
+    """
+    exact = arguments.q.dtype == torch.float32
+    stage1 = _stage1_mha(arguments) if arguments.group == 1 and exact else _stage1_grouped(arguments)
     return stage1, _stage2(arguments)

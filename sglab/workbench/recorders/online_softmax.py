@@ -134,7 +134,7 @@ def record_online_softmax(
         for split, (first, end) in enumerate(partials.ranges)
         for start in range(first, end, tile)
     ]
-    weight = _rounds_to(v.dtype) if group > 1 else _keeps
+    weight = _rounds_to(v.dtype)
     dots, exact_dots = _dots(row, k)
     scores, exact = _base2_logits(dots, scoring), _base2_logits(exact_dots, scoring).cpu()
     truth = Truth.of(exact, v_single, tiles)
@@ -213,8 +213,3 @@ def _dots(row: torch.Tensor, keys: torch.Tensor) -> tuple[torch.Tensor, torch.Te
 def _rounds_to(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
     """Tensor cores take the weights in the values' dtype."""
     return lambda weight: weight.to(dtype).float()
-
-
-def _keeps(weight: torch.Tensor) -> torch.Tensor:
-    """One head per KV head runs on CUDA cores, in float32."""
-    return weight
