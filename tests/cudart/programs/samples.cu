@@ -72,10 +72,11 @@ int main(int count, char**) {
   CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, whole_grid, 1024, 0));
   CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
   if (sms < 4) {  // a grid of many takes long while it is watched
-    CHECK(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(whole_grid), per_sm * sms, 1024, arguments, 0, nullptr));
+    CHECK(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(whole_grid), per_sm * sms, 1024, arguments, 0,
+                                      nullptr));
   }
-  const cudaError_t many =
-      cudaLaunchCooperativeKernel(reinterpret_cast<void*>(whole_grid), per_sm * sms + 1, 1024, arguments, 0, nullptr);
+  const cudaError_t many = cudaLaunchCooperativeKernel(reinterpret_cast<void*>(whole_grid), per_sm * sms + 1,
+                                                       1024, arguments, 0, nullptr);
   cudaLaunchConfig_t config = {};
   cudaLaunchAttribute together = {};
   together.id = cudaLaunchAttributeCooperative;
