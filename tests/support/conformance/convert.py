@@ -213,8 +213,9 @@ def between_floats() -> Iterator[Case]:
     for mode in ("rm", "rp"):
         yield narrow(f"cvt.{mode}.bf16.f32", BF16, F32, mode)
     yield narrow("cvt.sat.f16.f16", F16, F16, "rn", sat=True)
-    for name in ("f16", "bf16"):
-        yield Case(f"cvt.{name}.{name} {{d}}, {{a}};", 16, (16,), mapped(16, lambda a: a), integers(16), target="sm_90")
+    # ptxas makes additions of -0 of these two, so that every NaN becomes the canonical one.
+    yield narrow("cvt.f16.f16", F16, F16, "rn")
+    yield narrow("cvt.bf16.bf16", BF16, BF16, "rn", "sm_90")
     for mode in ("rn", "rz"):
         yield narrow(f"cvt.{mode}.bf16.f32", BF16, F32, mode)
         yield narrow(f"cvt.{mode}.relu.f16.f32", F16, F32, mode, relu=True)
