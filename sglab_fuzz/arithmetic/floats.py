@@ -271,7 +271,12 @@ def _division(mnemonic: str, tokens: list[str]) -> Iterator[Form]:
 
     def bound(a: Bits, b: Bits) -> np.ndarray:
         subnormal = (b & U(F32.infinity)) == 0
-        return np.where(subnormal & (b & U(F32.sign - 1) != 0), np.inf, 0.0)
+        with np.errstate(all="ignore"):
+            quotient = np.abs(decode(a, F32, flush) / decode(b, F32, flush))
+        # Within two codes of the least normal number an approximation may come to it, or below and be flushed.
+        least = 2.0**-126
+        edge = flush & (quotient < least) & (quotient > least * (1 - 2.0**-22))
+        return np.where(subnormal & (b & U(F32.sign - 1) != 0), np.inf, np.where(edge, least, 0.0))
 
     code = f"{mnemonic} {{d}}, {{a}}, {{b}};"
     yield Form(mnemonic, code, 32, ("f32", "f32"), oracle, ulps=2, bound=bound, unit="f32")
