@@ -8,34 +8,39 @@ from dataclasses import dataclass
 import triton
 import triton.language as tl
 
+from sglab.kernels import devices
 from sglab.kernels.extend_attention.contract import ExtendArguments
 from sglab.kernels.fp8 import number_and_tensor
 from sglab.kernels.scoring_triton import LN_2, LOG2_E, base2_logits, dim_blocks, xai_temperature
 from sglab.triton import LaunchRecord, triton_kernel
 
+HOPPER = 9
+
 
 @triton_kernel
-def _visible(
-    inside, q_position, k_position, mask_row, CAUSAL: tl.constexpr, MASKED: tl.constexpr, WINDOW: tl.constexpr
+def _hide(
+    qk, inside, q_position, k_position, mask_row, CAUSAL: tl.constexpr, MASKED: tl.constexpr, WINDOW: tl.constexpr
 ):
-    """(queries, keys): what `contract.Visibility` says; `inside` marks the pairs that exist."""
+    """qk (queries, keys), −inf where `contract.Visibility` hides the key; `inside` marks the pairs that exist."""
     if MASKED:
         inside = tl.load(mask_row[:, None] + k_position[None, :], mask=inside, other=0) != 0
     if CAUSAL:
         inside = inside & (q_position[:, None] >= k_position[None, :])
     if WINDOW > 0:
         inside = inside & (q_position[:, None] <= k_position[None, :] + WINDOW)
-    return inside
+    return tl.where(inside, qk, float("-inf"))
 
 
 @triton_kernel
-def _softmax_step(qk, visible, v, top, total, accumulator):
-    """One step of online softmax in base 2; a row that has seen nothing yet keeps top = −inf."""
-    qk = tl.where(visible, qk, float("-inf"))
-    new_top = tl.maximum(top, tl.max(qk, axis=1))
+def _softmax_step(qk, factor, v, top, total, accumulator):
+    """One step of online softmax in base 2 over logits qk · factor; a row that has seen nothing yet keeps top = −inf.
+
+    factor is positive, so the largest product makes the largest logit: each weight costs one multiply-add.
+    """
+    new_top = tl.maximum(top, tl.max(qk, axis=1) * factor)
     shift = tl.where(new_top == float("-inf"), 0.0, new_top)
     rescale = tl.exp2(top - shift)
-    weight = tl.exp2(qk - shift[:, None])
+    weight = tl.exp2(qk * tl.expand_dims(factor, 1) - shift[:, None])
     total = total * rescale + tl.sum(weight, axis=1)
     accumulator = tl.dot(weight.to(v.dtype), v, accumulator * rescale[:, None], input_precision="ieee")
     return new_top, total, accumulator
@@ -83,6 +88,7 @@ def extend_attention_kernel(
     V_BLOCK: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    PREFIX_STAGES: tl.constexpr,
     CAUSAL: tl.constexpr,
     SKIP_PREFIX_MASK: tl.constexpr,
     WINDOW: tl.constexpr,
@@ -115,10 +121,19 @@ def extend_attention_kernel(
     if v_scales is not None:
         v_scale = tl.load(v_scales + kv_head)
     prefix_scale = sm_scale * k_scale
-    temperature = 1.0
+    temperature = tl.full([BLOCK_M], 1.0, tl.float32)
     if TEMPERATURE_LEN > 0:
-        temperature = xai_temperature(q_position, TEMPERATURE_LEN)[:, None]
+        temperature = xai_temperature(q_position, TEMPERATURE_LEN)
+    # A logit is q · k · factor, unless a cap bends it or scales of heads are a tensor, which may hold 0: then it is
+    # worked out first, and its factor is 1.
+    PLAIN: tl.constexpr = LOGIT_CAP == 0 and k_scales is None
+    factor, prefix_factor = tl.full([BLOCK_M], 1.0, tl.float32), tl.full([BLOCK_M], 1.0, tl.float32)
+    if PLAIN:
+        factor = temperature * (sm_scale * LOG2_E)
+        prefix_factor = temperature * (prefix_scale * LOG2_E)
     MASKED: tl.constexpr = mask_ptr is not None
+    PREFIX_MASKED: tl.constexpr = MASKED and not SKIP_PREFIX_MASK
+    last_position = prefix_len + tl.minimum(new_len, (block + 1) * BLOCK_M) - 1
     mask_row = q_position
     if MASKED:
         offset = 0
@@ -131,11 +146,12 @@ def extend_attention_kernel(
     total = tl.zeros([BLOCK_M], tl.float32)
     accumulator = tl.zeros([BLOCK_M, V_BLOCK], tl.float32)
 
-    # The prefix, through the page table. A window lets whole steps at its start be skipped.
+    # The prefix, through the page table. A window lets whole steps at its start be skipped. Most steps lie whole in
+    # what all rows see: the others alone hide keys.
     first_key = 0
     if WINDOW > 0:
         first_key = tl.maximum(prefix_len + block * BLOCK_M - WINDOW, 0) // BLOCK_N * BLOCK_N
-    for start in range(first_key, prefix_len, BLOCK_N):
+    for start in tl.range(first_key, prefix_len, BLOCK_N, num_stages=PREFIX_STAGES):
         position = start + tl.arange(0, BLOCK_N)
         inside = position < prefix_len
         slot = tl.load(indices + position, mask=inside, other=0).to(tl.int64)
@@ -145,19 +161,25 @@ def extend_attention_kernel(
         if QK_REST > 0:
             k_rest = tl.load(k_ptr + rest[None, :], mask=inside[:, None], other=0.0).to(q.dtype)
             qk = tl.dot(q_rest, tl.trans(k_rest), qk, input_precision="ieee")
-        qk = base2_logits(qk, prefix_scale, temperature, LOGIT_CAP, TEMPERATURE_LEN > 0)
-        pairs = real_row[:, None] & inside[None, :]
-        pairs = _visible(pairs, q_position, position, mask_row, False, MASKED and not SKIP_PREFIX_MASK, WINDOW)
+        if not PLAIN:
+            qk = base2_logits(qk, prefix_scale, temperature[:, None], LOGIT_CAP, TEMPERATURE_LEN > 0)
+        edge = PREFIX_MASKED or start + BLOCK_N > prefix_len
+        if WINDOW > 0:
+            edge = edge or last_position > start + WINDOW
+        if edge:
+            pairs = real_row[:, None] & inside[None, :]
+            qk = _hide(qk, pairs, q_position, position, mask_row, False, PREFIX_MASKED, WINDOW)
         v_ptr = V_Buffer + slot[:, None] * stride_buf_vbs + kv_head * stride_buf_vh + v_column[None, :]
         v = tl.load(v_ptr, mask=inside[:, None] & real_v_column[None, :], other=0.0).to(q.dtype)
-        top, total, accumulator = _softmax_step(qk, pairs, v, top, total, accumulator)
+        top, total, accumulator = _softmax_step(qk, prefix_factor, v, top, total, accumulator)
 
     accumulator *= v_scale
 
     # The new tokens, consecutive in k_extend; a causal block ends at its own last row.
-    end = new_len
+    end, seen_by_all = new_len, new_len
     if CAUSAL and not MASKED:
         end = tl.minimum(new_len, (block + 1) * BLOCK_M)
+        seen_by_all = block * BLOCK_M + 1
     first_key = 0
     if WINDOW > 0:
         first_key = tl.maximum(block * BLOCK_M - WINDOW, 0) // BLOCK_N * BLOCK_N
@@ -171,12 +193,17 @@ def extend_attention_kernel(
         if QK_REST > 0:
             k_rest = tl.load(k_ptr + rest[None, :], mask=inside[:, None], other=0.0)
             qk = tl.dot(q_rest, tl.trans(k_rest), qk, input_precision="ieee")
-        qk = base2_logits(qk, sm_scale, temperature, LOGIT_CAP, TEMPERATURE_LEN > 0)
-        pairs = real_row[:, None] & inside[None, :]
-        pairs = _visible(pairs, q_position, prefix_len + key, mask_row, CAUSAL and not MASKED, MASKED, WINDOW)
+        if not PLAIN:
+            qk = base2_logits(qk, sm_scale, temperature[:, None], LOGIT_CAP, TEMPERATURE_LEN > 0)
+        edge = MASKED or start + BLOCK_N > seen_by_all
+        if WINDOW > 0:
+            edge = edge or last_position > prefix_len + start + WINDOW
+        if edge:
+            pairs = real_row[:, None] & inside[None, :]
+            qk = _hide(qk, pairs, q_position, prefix_len + key, mask_row, CAUSAL and not MASKED, MASKED, WINDOW)
         v_ptr = V_Extend + source * stride_vbs + kv_head * stride_vh + v_column[None, :]
         v = tl.load(v_ptr, mask=inside[:, None] & real_v_column[None, :], other=0.0)
-        top, total, accumulator = _softmax_step(qk, pairs, v, top, total, accumulator)
+        top, total, accumulator = _softmax_step(qk, factor, v, top, total, accumulator)
 
     if Lse is not None:
         tl.store(Lse + (first_row + row) * num_heads + head, (top + tl.log2(total)) * LN_2, mask=real_row)
@@ -200,16 +227,34 @@ class ExtendTile:
     num_warps: int
     num_stages: int
 
+    @property
+    def prefix_stages(self) -> int:
+        """One more: there a load waits for the load of its slot, and is to run as far ahead as the others."""
+        return self.num_stages + 1 if self.num_stages > 1 else 1
 
-def extend_tile(qk_dim: int, element_size: int) -> ExtendTile:
-    """Tile for a head dimension, such that ptxas reports next to no spills for sm_80, sm_90 and sm_100."""
+
+def extend_tile(qk_dim: int, v_dim: int, element_size: int, masked: bool, capability: int) -> ExtendTile:
+    """Tile for head dimensions, such that ptxas reports next to no spills for sm_80, sm_90 and sm_100."""
     if element_size == 4:
         return ExtendTile(rows=16, keys=32 if qk_dim <= 256 else 16, num_warps=8, num_stages=1)
+    if capability == HOPPER and not masked:  # a mask's tile takes shared memory and registers, too
+        return _hopper_tile(qk_dim, v_dim)
     if qk_dim > 256:
         return ExtendTile(rows=32, keys=32, num_warps=8, num_stages=2)
     if qk_dim > 192:
         return ExtendTile(rows=64, keys=64, num_warps=8, num_stages=2)
     return ExtendTile(rows=128, keys=64, num_warps=8, num_stages=3 if qk_dim <= 128 else 2)
+
+
+def _hopper_tile(qk_dim: int, v_dim: int) -> ExtendTile:
+    """The fastest of some six each that were tried (docs/performance.md): wide products, as shared memory allows."""
+    if qk_dim > 256:
+        return ExtendTile(rows=64, keys=32, num_warps=8, num_stages=2)
+    if max(qk_dim, v_dim) > 192 or v_dim > 128:
+        return ExtendTile(rows=128, keys=64, num_warps=8, num_stages=2)
+    if qk_dim > 64:
+        return ExtendTile(rows=128, keys=128, num_warps=8, num_stages=2)
+    return ExtendTile(rows=64, keys=128, num_warps=4, num_stages=3)
 
 
 def run(arguments: ExtendArguments) -> tuple[LaunchRecord, ...]:
@@ -219,7 +264,8 @@ def run(arguments: ExtendArguments) -> tuple[LaunchRecord, ...]:
     heads, qk_dim, v_dim = q.shape[1], q.shape[2], v.shape[2]
     (k_scale, k_scales), (v_scale, v_scales) = (number_and_tensor(x) for x in (arguments.k_scale, arguments.v_scale))
     block, rest = dim_blocks(qk_dim)
-    tile = extend_tile(qk_dim, q.element_size())
+    masked, capability = visibility.custom_mask is not None, devices.capability(arguments.device)[0]
+    tile = extend_tile(qk_dim, v_dim, q.element_size(), masked, capability)
     record = extend_attention_kernel[(arguments.batch, heads, triton.cdiv(arguments.max_len_extend, tile.rows))](
         *(q, k, v, o, arguments.lse, k_buffer, v_buffer),
         *(arguments.qo_indptr, arguments.kv_indptr, arguments.kv_indices),
@@ -236,6 +282,7 @@ def run(arguments: ExtendArguments) -> tuple[LaunchRecord, ...]:
         V_BLOCK=max(16, triton.next_power_of_2(v_dim)),
         BLOCK_M=tile.rows,
         BLOCK_N=tile.keys,
+        PREFIX_STAGES=tile.prefix_stages,
         CAUSAL=visibility.is_causal,
         SKIP_PREFIX_MASK=visibility.skip_prefix_custom_mask,
         WINDOW=max(visibility.sliding_window_size, 0),
