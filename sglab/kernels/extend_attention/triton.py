@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import triton
 import triton.language as tl
@@ -15,6 +15,8 @@ from sglab.kernels.scoring_triton import LN_2, LOG2_E, base2_logits, dim_blocks,
 from sglab.triton import LaunchRecord, triton_kernel
 
 HOPPER = 9
+WARP_GROUPS = (9, 10)
+"""Compute capabilities with products of warp groups, and 227 KB of shared memory for a CTA; others have 99 or 163."""
 
 
 @triton_kernel
@@ -91,6 +93,7 @@ def extend_attention_kernel(
     PREFIX_STAGES: tl.constexpr,
     CAUSAL: tl.constexpr,
     SKIP_PREFIX_MASK: tl.constexpr,
+    HIDE_ALWAYS: tl.constexpr,
     WINDOW: tl.constexpr,
     LOGIT_CAP: tl.constexpr,
     TEMPERATURE_LEN: tl.constexpr,
@@ -147,7 +150,8 @@ def extend_attention_kernel(
     accumulator = tl.zeros([BLOCK_M, V_BLOCK], tl.float32)
 
     # The prefix, through the page table. A window lets whole steps at its start be skipped. Most steps lie whole in
-    # what all rows see: the others alone hide keys.
+    # what all rows see: the others alone hide keys, but for mma.sync, whose products Triton chains in registers only
+    # where no branch lies between them (HIDE_ALWAYS).
     first_key = 0
     if WINDOW > 0:
         first_key = tl.maximum(prefix_len + block * BLOCK_M - WINDOW, 0) // BLOCK_N * BLOCK_N
@@ -163,7 +167,7 @@ def extend_attention_kernel(
             qk = tl.dot(q_rest, tl.trans(k_rest), qk, input_precision="ieee")
         if not PLAIN:
             qk = base2_logits(qk, prefix_scale, temperature[:, None], LOGIT_CAP, TEMPERATURE_LEN > 0)
-        edge = PREFIX_MASKED or start + BLOCK_N > prefix_len
+        edge = HIDE_ALWAYS or PREFIX_MASKED or start + BLOCK_N > prefix_len
         if WINDOW > 0:
             edge = edge or last_position > start + WINDOW
         if edge:
@@ -195,7 +199,7 @@ def extend_attention_kernel(
             qk = tl.dot(q_rest, tl.trans(k_rest), qk, input_precision="ieee")
         if not PLAIN:
             qk = base2_logits(qk, sm_scale, temperature[:, None], LOGIT_CAP, TEMPERATURE_LEN > 0)
-        edge = MASKED or start + BLOCK_N > seen_by_all
+        edge = HIDE_ALWAYS or MASKED or start + BLOCK_N > seen_by_all
         if WINDOW > 0:
             edge = edge or last_position > prefix_len + start + WINDOW
         if edge:
@@ -226,19 +230,21 @@ class ExtendTile:
     keys: int
     num_warps: int
     num_stages: int
-
-    @property
-    def prefix_stages(self) -> int:
-        """One more: there a load waits for the load of its slot, and is to run as far ahead as the others."""
-        return self.num_stages + 1 if self.num_stages > 1 else 1
+    prefix_stages: int = 1
+    """Of the prefix: there a load waits for the load of its slot, so it takes one stage more to run as far ahead."""
 
 
 def extend_tile(qk_dim: int, v_dim: int, element_size: int, masked: bool, capability: int) -> ExtendTile:
     """Tile for head dimensions, such that ptxas reports next to no spills for sm_80, sm_90 and sm_100."""
     if element_size == 4:
         return ExtendTile(rows=16, keys=32 if qk_dim <= 256 else 16, num_warps=8, num_stages=1)
+    tile = _any_tile(qk_dim)
     if capability == HOPPER and not masked:  # a mask's tile takes shared memory and registers, too
-        return _hopper_tile(qk_dim, v_dim)
+        tile = _hopper_tile(qk_dim, v_dim)
+    return replace(tile, prefix_stages=tile.num_stages + (capability in WARP_GROUPS))
+
+
+def _any_tile(qk_dim: int) -> ExtendTile:
     if qk_dim > 256:
         return ExtendTile(rows=32, keys=32, num_warps=8, num_stages=2)
     if qk_dim > 192:
@@ -250,7 +256,7 @@ def _hopper_tile(qk_dim: int, v_dim: int) -> ExtendTile:
     """The fastest of some six each that were tried (docs/performance.md): wide products, as shared memory allows."""
     if qk_dim > 256:
         return ExtendTile(rows=64, keys=32, num_warps=8, num_stages=2)
-    if max(qk_dim, v_dim) > 192 or v_dim > 128:
+    if qk_dim > 192 or v_dim > 128:
         return ExtendTile(rows=128, keys=64, num_warps=8, num_stages=2)
     if qk_dim > 64:
         return ExtendTile(rows=128, keys=128, num_warps=8, num_stages=2)
@@ -285,6 +291,7 @@ def run(arguments: ExtendArguments) -> tuple[LaunchRecord, ...]:
         PREFIX_STAGES=tile.prefix_stages,
         CAUSAL=visibility.is_causal,
         SKIP_PREFIX_MASK=visibility.skip_prefix_custom_mask,
+        HIDE_ALWAYS=capability not in WARP_GROUPS,
         WINDOW=max(visibility.sliding_window_size, 0),
         LOGIT_CAP=scoring.logit_cap,
         TEMPERATURE_LEN=max(scoring.xai_temperature_len, 0),
