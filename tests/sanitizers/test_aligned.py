@@ -173,7 +173,7 @@ def test_lanes_may_be_held_up(scheduler: str) -> None:
 
 
 ALIGNED = {
-    "ldmatrix.sync.aligned.m8n8.x1.shared.b16": "{0} %r9, [%r2];",
+    "ldmatrix.sync.aligned.m8n8.x1.shared.b16": "{0} {{%r9}}, [%r2];",
     "stmatrix.sync.aligned.m8n8.x1.shared.b16": "{0} [%r2], {{%r9}};",
     "movmatrix.sync.aligned.m8n8.trans.b16": "{0} %r9, %r4;",
     "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32": (

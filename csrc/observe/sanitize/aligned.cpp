@@ -10,6 +10,8 @@ namespace sglab::emu {
 namespace {
 
 constexpr std::int64_t kLongAgo = -1;
+constexpr std::uint32_t kMostBarriers = 1u << 16;  // that some lanes may be late for
+constexpr char kPast[] = "some go past a barrier that others came to";
 
 // `bar` is .aligned without saying so.
 bool is_aligned(const Program& program, std::uint32_t pc) {
@@ -69,7 +71,7 @@ bool AlignedLanes::together(const Actor& actor, Uneven& uneven) {
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     if (uneven.at[lane] != fewest) late.lanes &= ~(1u << lane);
   }
-  report(uneven, late, uneven.barriers[fewest], "go past a barrier that others of them came to");
+  report(uneven, late, uneven.barriers[fewest], kPast);
   return false;
 }
 
@@ -86,7 +88,9 @@ void AlignedLanes::at_barrier(const Actor& actor) {
   Uneven& uneven = warp->second;
   if (uneven.reported || !together(actor, uneven)) return;
   const std::uint32_t at = uneven.at[static_cast<std::size_t>(first_lane(actor.lanes))];
-  if (at == uneven.barriers.size()) {
+  if (at == kMostBarriers) {
+    uneven.reported = true;
+  } else if (at == uneven.barriers.size()) {
     uneven.barriers.push_back(party(actor));
   } else if (uneven.barriers[at].pc != pc) {
     return report(uneven, party(actor), uneven.barriers[at], "execute different barrier instructions");
@@ -125,7 +129,7 @@ void AlignedLanes::follow(const Actor& actor) {
   const auto known = uneven.passed.find(pc);
   if (known != uneven.passed.end() && known->second.at < at) {
     const Passer passer = known->second;
-    return report(uneven, passer.who, passer.barrier, "some go past a barrier that others came to");
+    return report(uneven, passer.who, passer.barrier, kPast);
   }
   if (at == uneven.barriers.size() || !is_behind(*program_, pc, uneven.barriers[at])) return;
   const auto [passer, fresh] = uneven.passed.try_emplace(pc, Passer{party(actor), uneven.barriers[at], at});

@@ -36,11 +36,10 @@ class AlignedLanes {
   };
   // A warp of which some lanes have come to more barriers than others.
   struct Uneven {
-    std::vector<Party> barriers;         // since then, as the first lanes came to them
-    std::array<std::uint32_t, 32> at{};  // how many of these each lane has come to
-    std::map<std::uint32_t, Passer>
-        passed{};  // by instruction: what lanes did behind a barrier that they had not come to
-    bool reported = false;
+    std::vector<Party> barriers;             // since then, as the first lanes came to them
+    std::array<std::uint32_t, 32> at{};      // how many of these each lane has come to
+    std::map<std::uint32_t, Passer> passed;  // by instruction: who has done it behind a barrier without it
+    bool reported = false;                   // or given up
   };
   using Key = std::pair<std::uint64_t, std::uint32_t>;  // Cluster::index, Warp::slot
   static Key key_of(const Actor& actor) { return {actor.warp->cluster->index, actor.warp->slot}; }
@@ -54,8 +53,7 @@ class AlignedLanes {
   std::map<Key, Uneven> uneven_;
   std::map<Key, Party> gone_;  // lanes that have exited, of warps in which others run on
   const Program* program_ = nullptr;
-  std::vector<std::uint8_t>
-      whole_;  // by instruction: needs the whole warp; empty until some lanes have exited
+  std::vector<std::uint8_t> whole_;  // by instruction, whether it needs the whole warp; empty until asked
 };
 
 }  // namespace sglab::emu
