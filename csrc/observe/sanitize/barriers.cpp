@@ -96,10 +96,6 @@ void BarrierSanitizer::arrived(const Actor& actor, const BarrierUse& use) {
     object.released = object.released || (cluster && (object.fenced || use.order != Order::kRelaxed));
   });
   Named& named = named_of(actor, use);
-  if (cluster) {
-    named.ends[use.phase % kPhases] = ++of(actor).events;
-    return;
-  }
   if (named.arrivals.empty() || named.phase != use.phase) {
     named.arrivals_before = std::exchange(named.arrivals, {});
     named.again_before = std::exchange(named.again, {});
@@ -108,6 +104,7 @@ void BarrierSanitizer::arrived(const Actor& actor, const BarrierUse& use) {
   }
   named.phase = use.phase;
   named.ends[use.phase % kPhases] = ++of(actor).events;
+  if (cluster) return check_waited(actor, use, named);
   check_same_instruction(actor, use, named);
   const auto [known, fresh] = named.arrivals.try_emplace(actor.warp->slot, party(actor));
   if (fresh) {
@@ -157,6 +154,26 @@ void BarrierSanitizer::check_apart(const Actor& actor, const BarrierUse& use, Na
           " for two phases without waiting in between: it may arrive twice in one, which then ends without "
           "another warp",
       party(actor), before->second, "arrived first", kNamed);
+}
+
+// "Each thread must arrive at the barrier only once before the barrier completes" (PTX ISA, barrier.cluster).
+void BarrierSanitizer::check_waited(const Actor& actor, const BarrierUse& use, Named& named) {
+  const auto [known, fresh] = named.arrivals.try_emplace(actor.warp->slot, party(actor));
+  const auto before = named.arrivals_before.find(actor.warp->slot);
+  const Party* first = nullptr;
+  if (!fresh) {
+    first = &known->second;
+  } else if (before != named.arrivals_before.end() && use.phase != 0 &&
+             of(actor).heard[actor.warp->slot] < named.ends[(use.phase - 1) % kPhases]) {
+    first = &before->second;
+  }
+  if (first != nullptr && (first->lanes & actor.lanes) != 0) {
+    report("barrier_arrived_twice",
+           "a warp arrives at the cluster's barrier again without having waited for it "
+           "(barrier.cluster.wait): it may end a phase in another warp's place",
+           party(actor), *first, "arrived first", kNamed);
+  }
+  known->second.lanes |= actor.lanes;
 }
 
 // Warps may well meet at different instructions; see check_totals.
@@ -376,7 +393,8 @@ void BarrierSanitizer::explain(const Fault& fault, Finding& finding) {
     finding.kind = "barrier_count";
     for (const auto& [index, state] : states_) {
       for (const auto& [key, named] : state.named) {
-        if (named.first.cta != finding.at.cta || named.arrivals.empty()) continue;
+        if (key == kClusterBarrierNumber || named.first.cta != finding.at.cta || named.arrivals.empty())
+          continue;
         if (finding.other.cta >= 0 && named.first.position < finding.other.position) continue;
         finding.other = named.first;
         finding.other_did = "arrived first";

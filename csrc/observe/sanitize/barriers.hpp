@@ -88,6 +88,7 @@ class BarrierSanitizer final : public Detector {
   void for_each_own(const Actor& actor, F f);
   void check_use(const Actor& actor, const MbarrierEvent& event, const Object& object);
   void check_replaced(const Actor& actor, const MbarrierEvent& event, const Object& object);
+  void check_waited(const Actor& actor, const BarrierUse& use, Named& named);
   void check_same_instruction(const Actor& actor, const BarrierUse& use, Named& named);
   void check_totals(const Named& named);
   void check_apart(const Actor& actor, const BarrierUse& use, Named& named);
