@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kLongAgo = -1;
 constexpr std::uint32_t kMostBarriers = 1u << 16;  // that some lanes may be late for
+constexpr char kCame[] = "came to the barrier";
 constexpr char kPast[] = "some go past a barrier that others came to";
 
 // `bar` is .aligned without saying so.
@@ -45,7 +46,8 @@ void AlignedLanes::cluster_finished(const Cluster& cluster) {
   gone_.erase(gone_.lower_bound(first), gone_.lower_bound(end));
 }
 
-void AlignedLanes::report(Uneven& uneven, const Party& who, const Party& barrier, const char* how) {
+void AlignedLanes::report(Uneven& uneven, const Party& who, const Party& barrier, const char* how,
+                          const char* did) {
   uneven.reported = true;
   Finding finding;
   finding.detector = "barriers";
@@ -54,7 +56,7 @@ void AlignedLanes::report(Uneven& uneven, const Party& who, const Party& barrier
                     "; all lanes of a warp must execute the same barrier instructions";
   finding.at = who;
   finding.other = barrier;
-  finding.other_did = "came to this one";
+  finding.other_did = did;
   findings_.report(std::move(finding));
 }
 
@@ -71,7 +73,7 @@ bool AlignedLanes::together(const Actor& actor, Uneven& uneven) {
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     if (uneven.at[lane] != fewest) late.lanes &= ~(1u << lane);
   }
-  report(uneven, late, uneven.barriers[fewest], kPast);
+  report(uneven, late, uneven.barriers[fewest], kPast, kCame);
   return false;
 }
 
@@ -93,7 +95,8 @@ void AlignedLanes::at_barrier(const Actor& actor) {
   } else if (at == uneven.barriers.size()) {
     uneven.barriers.push_back(party(actor));
   } else if (uneven.barriers[at].pc != pc) {
-    return report(uneven, party(actor), uneven.barriers[at], "execute different barrier instructions");
+    return report(uneven, party(actor), uneven.barriers[at], "execute different barrier instructions",
+                  "executed another");
   }
   for (std::uint32_t rest = actor.lanes; rest != 0; rest &= rest - 1)
     ++uneven.at[static_cast<std::size_t>(first_lane(rest))];
@@ -129,7 +132,7 @@ void AlignedLanes::follow(const Actor& actor) {
   const auto known = uneven.passed.find(pc);
   if (known != uneven.passed.end() && known->second.at < at) {
     const Passer passer = known->second;
-    return report(uneven, passer.who, passer.barrier, kPast);
+    return report(uneven, passer.who, passer.barrier, kPast, kCame);
   }
   if (at == uneven.barriers.size() || !is_behind(*program_, pc, uneven.barriers[at])) return;
   const auto [passer, fresh] = uneven.passed.try_emplace(pc, Passer{party(actor), uneven.barriers[at], at});

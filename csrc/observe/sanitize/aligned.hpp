@@ -47,7 +47,7 @@ class AlignedLanes {
   void follow(const Actor& actor);
   bool together(const Actor& actor, Uneven& uneven);
   void settle(std::map<Key, Uneven>::iterator warp, std::uint32_t live);
-  void report(Uneven& uneven, const Party& who, const Party& barrier, const char* how);
+  void report(Uneven& uneven, const Party& who, const Party& barrier, const char* how, const char* did);
 
   Findings& findings_;
   std::map<Key, Uneven> uneven_;
