@@ -164,3 +164,34 @@ def test_luck_is_no_order(scheduler: str) -> None:
         assert kinds(findings) >= {KIND}, seed
         findings, error, _ = run(AHEAD.format(between="bar.sync 2, 64;"), "ahead", 64, scheduler, seed)
         assert findings == () and error is None
+
+
+CLUSTER = """
+.version 8.4
+.target sm_90a
+.address_size 64
+.visible .entry twice(.param .u64 out) {{
+  .reg .pred %p<3>; .reg .b32 %r<6>; .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x; mov.u32 %r2, %cluster_ctarank;
+  setp.ge.u32 %p1, %r1, 32;
+  barrier.cluster.arrive.relaxed.aligned;
+  {between}
+  barrier.cluster.arrive.relaxed.aligned;
+  barrier.cluster.wait.aligned;
+  {after}
+  ret;
+}}"""
+"""Each thread arrives at the cluster's barrier, and again."""
+WAIT = "barrier.cluster.wait.aligned;"
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_a_thread_arrives_at_the_clusters_barrier_once_a_phase(scheduler: str) -> None:
+    for seed in range(3):
+        for between, after, wrong in (("", WAIT, True), (WAIT, "", False), (f"{WAIT} {WAIT}", "", False)):
+            text = CLUSTER.format(between=between, after=after)
+            device = gpu.EmulatedDevice("sm_90a", sms=2, scheduler=scheduler, seed=seed, sanitize={"barriers"})
+            out = torch.zeros(1, dtype=torch.int32)
+            report = gpu.Module(text, "twice")["twice"].launch(device, grid=2, block=64, cluster=2, args=[out])
+            assert [each.kind for each in report.findings] == ([KIND] if wrong else [])

@@ -1,6 +1,7 @@
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/launch.hpp"
 #include "machine/engine/registers.hpp"
+#include "machine/ops/operands.hpp"
 #include "machine/ops/register.hpp"
 #include "machine/program/builder.hpp"
 
@@ -10,6 +11,11 @@ namespace {
 
 const Inst* nothing(Warp&, const Inst* i) {
   return i + 1;
+}
+
+// Registers are no resource here.
+const Inst* set_registers(Warp& w, const Inst* i) {
+  return gather_warp(w, i) ? i + 1 : block_for_lanes(w, i, 0xffffffffu);
 }
 
 const Inst* fence_threads(Warp& w, const Inst* i) {
@@ -96,7 +102,7 @@ void register_fences(Table& t) {
         does::settles(FenceKind::kGridDependency, Event::kWait, Cost::kIssue, TaintRule::kCompute,
                       Motion::kFixed),
         ignore_operands, nothing);
-  t.row("setmaxnreg.{inc|dec}.sync.aligned.u32", does::hints(Motion::kFixed), ignore_operands, nothing);
+  t.row("setmaxnreg.{inc|dec}.sync.aligned.u32", does::hints(Motion::kFixed), ignore_operands, set_registers);
   t.row("nanosleep.u32", does::hints(Motion::kFixed), build_sleep);
 }
 

@@ -33,8 +33,9 @@ void for_each_signalled(const Cluster& cluster, const AsyncOp& op, F f) {
 
 }  // namespace
 
-void BarrierSanitizer::launched(const Launch&) {
+void BarrierSanitizer::launched(const Launch& launch) {
   states_.clear();
+  aligned_.launched(launch);
   misuse_.clear();
 }
 
@@ -89,15 +90,12 @@ void BarrierSanitizer::fenced(const Actor& actor, const Fence& fence) {
 
 void BarrierSanitizer::arrived(const Actor& actor, const BarrierUse& use) {
   const bool cluster = use.number == kClusterBarrierNumber;
+  aligned_.at_barrier(actor);
   for_each_own(actor, [&](Object& object) {
     object.published = true;
     object.released = object.released || (cluster && (object.fenced || use.order != Order::kRelaxed));
   });
   Named& named = named_of(actor, use);
-  if (cluster) {
-    named.ends[use.phase % kPhases] = ++of(actor).events;
-    return;
-  }
   if (named.arrivals.empty() || named.phase != use.phase) {
     named.arrivals_before = std::exchange(named.arrivals, {});
     named.again_before = std::exchange(named.again, {});
@@ -106,6 +104,7 @@ void BarrierSanitizer::arrived(const Actor& actor, const BarrierUse& use) {
   }
   named.phase = use.phase;
   named.ends[use.phase % kPhases] = ++of(actor).events;
+  if (cluster) return check_waited(actor, use, named);
   check_same_instruction(actor, use, named);
   const auto [known, fresh] = named.arrivals.try_emplace(actor.warp->slot, party(actor));
   if (fresh) {
@@ -122,6 +121,7 @@ void BarrierSanitizer::arrived(const Actor& actor, const BarrierUse& use) {
 }
 
 void BarrierSanitizer::passed(const Actor& actor, const BarrierUse& use) {
+  if (use.number == kClusterBarrierNumber) aligned_.at_barrier(actor);
   hear(actor, named_of(actor, use).ends[use.phase % kPhases]);
 }
 
@@ -156,25 +156,30 @@ void BarrierSanitizer::check_apart(const Actor& actor, const BarrierUse& use, Na
       party(actor), before->second, "arrived first", kNamed);
 }
 
-// bar.sync and its like are .aligned: "all threads in the warp must execute the same" instruction (PTX ISA,
-// "bar, barrier"). Warps may well meet at different ones; see check_totals.
-void BarrierSanitizer::check_same_instruction(const Actor& actor, const BarrierUse& use, Named& named) {
-  const Program& program = *actor.warp->program;
-  const auto aligned = [&](std::int64_t pc) {
-    const std::string_view opcode = opcode_of(program, static_cast<std::uint32_t>(pc));
-    return opcode.starts_with("bar.") || opcode.find(".aligned") != std::string_view::npos;
-  };
-  const std::int64_t pc = pc_of(actor);
-  const auto own = named.arrivals.find(actor.warp->slot);
-  if (own != named.arrivals.end() && own->second.pc != pc && (own->second.lanes & actor.lanes) == 0 &&
-      aligned(pc) && aligned(own->second.pc)) {
-    report("barrier_diverged",
-           "lanes of one warp have diverged and execute different barrier instructions, which count as one "
-           "phase of barrier " +
-               std::to_string(use.number) + "; all lanes of a warp must execute the same one",
-           party(actor), own->second, "executed another", kNamed);
+// "Each thread must arrive at the barrier only once before the barrier completes" (PTX ISA, barrier.cluster).
+void BarrierSanitizer::check_waited(const Actor& actor, const BarrierUse& use, Named& named) {
+  const auto [known, fresh] = named.arrivals.try_emplace(actor.warp->slot, party(actor));
+  const auto before = named.arrivals_before.find(actor.warp->slot);
+  const Party* first = nullptr;
+  if (!fresh) {
+    first = &known->second;
+  } else if (before != named.arrivals_before.end() && use.phase != 0 &&
+             of(actor).heard[actor.warp->slot] < named.ends[(use.phase - 1) % kPhases]) {
+    first = &before->second;
   }
-  if (use.threads == 0 && own == named.arrivals.end() && !named.arrivals.empty() && named.first.pc != pc)
+  if (first != nullptr && (first->lanes & actor.lanes) != 0) {
+    report("barrier_arrived_twice",
+           "a warp arrives at the cluster's barrier again without having waited for it "
+           "(barrier.cluster.wait): it may end a phase in another warp's place",
+           party(actor), *first, "arrived first", kNamed);
+  }
+  known->second.lanes |= actor.lanes;
+}
+
+// Warps may well meet at different instructions; see check_totals.
+void BarrierSanitizer::check_same_instruction(const Actor& actor, const BarrierUse& use, Named& named) {
+  if (use.threads == 0 && !named.arrivals.contains(actor.warp->slot) && !named.arrivals.empty() &&
+      named.first.pc != pc_of(actor))
     named.mixed.try_emplace({actor.warp->slot, named.first_slot}, party(actor), named.first);
 }
 
@@ -249,6 +254,7 @@ void BarrierSanitizer::note(const Actor& actor, const MbarrierEvent& event, Obje
 }
 
 void BarrierSanitizer::mbarrier(const Actor& actor, const MbarrierEvent& event) {
+  if (actor.operation == 0) aligned_.acted(actor);
   Object& object = of(actor).objects[event.address];
   if (actor.operation != 0) object.in_flight.erase(actor.operation);
   if (is_misuse(event.status) && event.status != MbarrierStatus::kInitOfLiveObject) {
@@ -285,11 +291,13 @@ void BarrierSanitizer::mbarrier(const Actor& actor, const MbarrierEvent& event) 
 }
 
 void BarrierSanitizer::mbarrier_passed(const Actor& actor, const MbarrierWait& wait) {
+  aligned_.acted(actor);
   if (wait.phase >= 0) hear(actor, of(actor).objects[wait.address].ended);
 }
 
 // Who waits for columns waits for a warp that gives some back.
 void BarrierSanitizer::tensor_memory(const Actor& actor, const TmemUse& use) {
+  aligned_.acted(actor);
   if (use.op == TmemUse::Op::kAlloc) hear_now(actor);
 }
 
@@ -299,6 +307,7 @@ void BarrierSanitizer::waited(const Actor& actor, GroupKind group, std::uint32_t
 }
 
 void BarrierSanitizer::issued(const Actor& actor, const AsyncOp& op) {
+  aligned_.acted(actor);
   if (op.mbarrier == kNoMbarrier || op.kind == AsyncOp::Kind::kArrival) return;
   for_each_signalled(*actor.warp->cluster, op,
                      [&](std::uint32_t address) { of(actor).objects[address].in_flight.insert(op.id); });
@@ -333,6 +342,7 @@ void BarrierSanitizer::check_alive(const Actor& actor, std::uint64_t address, bo
 
 void BarrierSanitizer::accessed(const Actor& actor, const Access& access) {
   const Cluster& cluster = *actor.warp->cluster;
+  aligned_.acted(actor);
   if (access.reads && (access.atomic || access.order != Order::kWeak)) hear_now(actor);
   const bool tells = access.writes && (access.atomic || access.order != Order::kWeak);
   if (tells) for_each_own(actor, [](Object& object) { object.published = object.released = true; });
@@ -343,10 +353,12 @@ void BarrierSanitizer::accessed(const Actor& actor, const Access& access) {
 
 void BarrierSanitizer::exited(const Actor& actor) {
   of(actor).exits[actor.warp->cta->rank] = party(actor);
+  aligned_.exited(actor);
 }
 
 void BarrierSanitizer::cluster_finished(const Cluster& cluster) {
   for (const auto& [key, named] : states_[cluster.index].named) check_totals(named);
+  aligned_.cluster_finished(cluster);
   for (const auto& [address, object] : states_[cluster.index].objects) {
     if (!object.alive) continue;
     std::uint64_t word;
@@ -381,7 +393,8 @@ void BarrierSanitizer::explain(const Fault& fault, Finding& finding) {
     finding.kind = "barrier_count";
     for (const auto& [index, state] : states_) {
       for (const auto& [key, named] : state.named) {
-        if (named.first.cta != finding.at.cta || named.arrivals.empty()) continue;
+        if (key == kClusterBarrierNumber || named.first.cta != finding.at.cta || named.arrivals.empty())
+          continue;
         if (finding.other.cta >= 0 && named.first.position < finding.other.position) continue;
         finding.other = named.first;
         finding.other_did = "arrived first";

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "observe/sanitize/aligned.hpp"
 #include "observe/sanitize/detector.hpp"
 
 namespace sglab::emu {
@@ -20,7 +21,7 @@ struct Arriver {
 // Finds misuse of mbarriers, named barriers and the memory of CTAs that have exited.
 class BarrierSanitizer final : public Detector {
  public:
-  explicit BarrierSanitizer(Findings& findings) : Detector(findings) {}
+  explicit BarrierSanitizer(Findings& findings) : Detector(findings), aligned_(findings) {}
 
   void launched(const Launch& launch) override;
   void cluster_started(const Cluster& cluster) override;
@@ -37,6 +38,9 @@ class BarrierSanitizer final : public Detector {
   void issued(const Actor& actor, const AsyncOp& op) override;
   void performed(const Actor& actor, const AsyncOp& op, const Footprint& footprint) override;
   void explain(const Fault& fault, Finding& finding) override;
+
+  // Any instruction, once lanes of a warp have exited before others.
+  void executed(const Actor& actor) { aligned_.executed(actor); }
 
   // Arrivals at the mbarrier at an address so far; nullptr: none.
   const std::set<Arriver>* arrivers(const Cluster& cluster, std::uint32_t address) const;
@@ -84,6 +88,7 @@ class BarrierSanitizer final : public Detector {
   void for_each_own(const Actor& actor, F f);
   void check_use(const Actor& actor, const MbarrierEvent& event, const Object& object);
   void check_replaced(const Actor& actor, const MbarrierEvent& event, const Object& object);
+  void check_waited(const Actor& actor, const BarrierUse& use, Named& named);
   void check_same_instruction(const Actor& actor, const BarrierUse& use, Named& named);
   void check_totals(const Named& named);
   void check_apart(const Actor& actor, const BarrierUse& use, Named& named);
@@ -94,6 +99,7 @@ class BarrierSanitizer final : public Detector {
   void report(const char* kind, std::string message, const Party& at, const Party& other,
               const char* other_did, std::uint32_t address, bool error = true);
 
+  AlignedLanes aligned_;
   std::unordered_map<std::uint64_t, State> states_;  // by Cluster::index
   Party misuser_, misused_by_;                       // of the operation that was refused last
   std::string misuse_, misused_did_;

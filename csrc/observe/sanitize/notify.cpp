@@ -78,6 +78,7 @@ void Sanitizer::notify(const Actor& actor, const Effects& m) {
       Actor gone = actor;
       gone.lanes = before_.live & ~w.live;
       if (gone.lanes != 0) all([&](Detector& d) { d.exited(gone); });
+      thinned_ = thinned_ || (gone.lanes != 0 && w.live != 0);
       break;
     }
     default:

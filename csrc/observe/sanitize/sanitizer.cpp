@@ -93,6 +93,7 @@ void Sanitizer::launched(const Launch& launch) {
   findings_.clear(program_);
   clusters_.clear();
   held_index_ = ~std::uint64_t{0};
+  thinned_ = false;
   position_ = findings_.now = 0;
   allocation_ = nullptr;
   all([&](Detector& d) { d.launched(launch); });
@@ -135,6 +136,8 @@ void Sanitizer::attempted(const Warp& w, const Inst* inst, const Inst* next) {
     if (memory_ != nullptr && !w.retry && memory_->follows(w, pc)) memory_->flow(actor, before_.group);
     if (wgmma_ != nullptr && !w.retry && actor.lanes != 0 && wgmma_->follows(pc)) wgmma_->executed(actor);
   }
+  if (thinned_ && barriers_ != nullptr && !w.retry) [[unlikely]]
+    barriers_->executed({&w, inst, w.mask, position_});
   // What is in the PTX text moves the launch's position.
   if (!w.retry && program_->places[pc].line != 0) findings_.now = ++position_;
 }

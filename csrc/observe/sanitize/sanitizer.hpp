@@ -110,6 +110,7 @@ class Sanitizer final : public Observer, public Explanations {
   std::uint64_t position_ = 0;
   const Allocation* allocation_ = nullptr;  // that held the last access to global memory
   Before before_;
+  bool thinned_ = false;  // some warp has run on without lanes that have exited
 };
 
 }  // namespace sglab::emu

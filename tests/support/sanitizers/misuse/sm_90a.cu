@@ -12,6 +12,17 @@
 #define BARRIER_ARRIVE(number, threads) \
   asm volatile("bar.arrive %0, %1;" ::"n"(number), "r"(threads) : "memory")
 
+#define MULTIPLY(sum, value)                                                                                 \
+  asm volatile(                                                                                              \
+      "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %4}, {%4}, {%0, %1, %2, %3};" \
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])                                               \
+      : "r"(value))
+#define LOAD_MATRIX(result, pointer)                                  \
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" \
+               : "=r"(result)                                         \
+               : "r"(ADDRESS(pointer))                                \
+               : "memory")
+
 KERNEL(shared_never_written) {
   __shared__ uint32_t words[64];
   if (kRight || threadIdx.x < 32) STORE(&words[threadIdx.x], in[threadIdx.x]);
@@ -303,4 +314,44 @@ KERNEL(barrier_in_one_warp) {
     __syncthreads();
   }
   if (!kRight) __syncthreads();  // barrier_in_one_warp: at other
+}
+
+// Some lanes of a warp go past a barrier and on with the others.
+KERNEL(barrier_gone_past) {
+  __shared__ uint32_t words[64];
+  STORE(&words[threadIdx.x], in[threadIdx.x]);
+  if (kRight || threadIdx.x < 40) __syncthreads();  // barrier_gone_past: other
+  uint32_t value;
+  LOAD(value, &words[threadIdx.x]);  // barrier_gone_past: at
+  out[threadIdx.x] = value;
+}
+
+// The same at a cluster's barrier. Right: those lanes leave early.
+KERNEL(cluster_barrier_gone_past) {
+  if (threadIdx.x < 8) {
+    CLUSTER_ARRIVE();  // cluster_barrier_gone_past: other
+    CLUSTER_WAIT();    // cluster_barrier_gone_past: other
+  } else if (kRight) {
+    return;
+  }
+  out[threadIdx.x] = in[threadIdx.x];  // cluster_barrier_gone_past: at
+}
+
+// An instruction of the whole warp after some of its lanes have left.
+KERNEL(lanes_exited_before_mma) {  // lanes_exited_before_mma: other
+  if (!kRight && threadIdx.x >= 20) return;
+  float sum[4] = {0, 0, 0, 0};
+  MULTIPLY(sum, in[threadIdx.x]);  // lanes_exited_before_mma: at
+  out[threadIdx.x] = __float_as_uint(sum[0]);
+}
+
+KERNEL(lanes_exited_before_ldmatrix) {  // lanes_exited_before_ldmatrix: other
+  __shared__ alignas(16) uint32_t words[64];
+  STORE(&words[threadIdx.x], in[threadIdx.x]);
+  STORE(&words[threadIdx.x + 32], in[threadIdx.x]);
+  __syncwarp();
+  if (!kRight && threadIdx.x >= 8) return;
+  uint32_t value;
+  LOAD_MATRIX(value, &words[4 * (threadIdx.x % 8)]);  // lanes_exited_before_ldmatrix: at
+  out[threadIdx.x] = value;
 }

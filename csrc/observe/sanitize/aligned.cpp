@@ -1,0 +1,176 @@
+#include "observe/sanitize/aligned.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "machine/ops/operands.hpp"
+
+namespace sglab::emu {
+namespace {
+
+constexpr std::int64_t kLongAgo = -1;
+constexpr std::uint32_t kMostBarriers = 1u << 16;  // that some lanes may be late for
+constexpr char kCame[] = "came to the barrier";
+constexpr char kPast[] = "some go past a barrier that others came to";
+
+// `bar` is .aligned without saying so.
+bool is_aligned(const Program& program, std::uint32_t pc) {
+  const std::string_view opcode = opcode_of(program, pc);
+  return opcode.starts_with("bar.") || opcode.find(".aligned") != std::string_view::npos;
+}
+
+bool is_barrier(Act act) {
+  return act == Act::kNamedArrive || act == Act::kNamedWait || act == Act::kClusterArrive ||
+         act == Act::kClusterWait;
+}
+
+// Whether diverged lanes that are at `pc` have the barrier behind them, unless they come to it once more.
+bool is_behind(const Program& program, std::uint32_t pc, const Party& barrier) {
+  const auto at = static_cast<std::size_t>(barrier.pc);
+  return program.places[pc].function == program.places[at].function && program.order[pc] > program.order[at];
+}
+
+}  // namespace
+
+void AlignedLanes::launched(const Launch& launch) {
+  uneven_.clear();
+  gone_.clear();
+  whole_.clear();
+  program_ = launch.program;
+}
+
+void AlignedLanes::cluster_finished(const Cluster& cluster) {
+  const Key first{cluster.index, 0}, end{cluster.index + 1, 0};
+  uneven_.erase(uneven_.lower_bound(first), uneven_.lower_bound(end));
+  gone_.erase(gone_.lower_bound(first), gone_.lower_bound(end));
+}
+
+void AlignedLanes::report(Uneven& uneven, const Party& who, const Party& barrier, const char* how,
+                          const char* did) {
+  uneven.reported = true;
+  Finding finding;
+  finding.detector = "barriers";
+  finding.kind = "barrier_diverged";
+  finding.message = std::string("lanes of one warp have diverged and ") + how +
+                    "; all lanes of a warp must execute the same barrier instructions";
+  finding.at = who;
+  finding.other = barrier;
+  finding.other_did = did;
+  findings_.report(std::move(finding));
+}
+
+// Whether all that act have come to equally many barriers; the others are reported.
+bool AlignedLanes::together(const Actor& actor, Uneven& uneven) {
+  std::uint32_t fewest = ~0u, most = 0;
+  for (std::uint32_t rest = actor.lanes; rest != 0; rest &= rest - 1) {
+    const std::uint32_t at = uneven.at[static_cast<std::size_t>(first_lane(rest))];
+    fewest = std::min(fewest, at);
+    most = std::max(most, at);
+  }
+  if (fewest == most) return true;
+  Party late = party(actor);
+  for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    if (uneven.at[lane] != fewest) late.lanes &= ~(1u << lane);
+  }
+  report(uneven, late, uneven.barriers[fewest], kPast, kCame);
+  return false;
+}
+
+void AlignedLanes::at_barrier(const Actor& actor) {
+  const std::uint32_t live = actor.warp->live;
+  if (uneven_.empty() && actor.lanes == live) return;
+  const std::uint32_t pc = pc_of(actor);
+  if (!is_aligned(*program_, pc)) return;
+  auto warp = uneven_.find(key_of(actor));
+  if (warp == uneven_.end()) {
+    if (actor.lanes == live) return;
+    warp = uneven_.try_emplace(key_of(actor)).first;
+  }
+  Uneven& uneven = warp->second;
+  if (uneven.reported || !together(actor, uneven)) return;
+  const std::uint32_t at = uneven.at[static_cast<std::size_t>(first_lane(actor.lanes))];
+  if (at == kMostBarriers) {
+    uneven.reported = true;
+  } else if (at == uneven.barriers.size()) {
+    uneven.barriers.push_back(party(actor));
+  } else if (uneven.barriers[at].pc != pc) {
+    return report(uneven, party(actor), uneven.barriers[at], "execute different barrier instructions",
+                  "executed another");
+  }
+  for (std::uint32_t rest = actor.lanes; rest != 0; rest &= rest - 1)
+    ++uneven.at[static_cast<std::size_t>(first_lane(rest))];
+  // They were late, not past it.
+  for (auto& [where, passer] : uneven.passed) passer.who.lanes &= ~actor.lanes;
+  settle(warp, live);
+}
+
+// Forgets the barriers that all lanes have come to, if they have come to all.
+void AlignedLanes::settle(std::map<Key, Uneven>::iterator warp, std::uint32_t live) {
+  Uneven& uneven = warp->second;
+  std::erase_if(uneven.passed, [](const auto& each) { return each.second.who.lanes == 0; });
+  for (std::uint32_t rest = live; rest != 0; rest &= rest - 1) {
+    if (uneven.at[static_cast<std::size_t>(first_lane(rest))] != uneven.barriers.size()) return;
+  }
+  if (live == 0 || (uneven.passed.empty() && !uneven.reported)) {
+    uneven_.erase(warp);
+    return;
+  }
+  uneven.barriers.clear();
+  uneven.at.fill(0);
+  for (auto& [where, passer] : uneven.passed) passer.at = kLongAgo;
+}
+
+// Lanes may leave early, so it is no fault yet that some have not come to a barrier. They are past it if they
+// do behind it what those do as well who came.
+void AlignedLanes::follow(const Actor& actor) {
+  const auto warp = uneven_.find(key_of(actor));
+  if (warp == uneven_.end() || actor.lanes == 0) return;
+  Uneven& uneven = warp->second;
+  if (uneven.reported || !together(actor, uneven)) return;
+  const std::uint32_t pc = pc_of(actor), at = uneven.at[static_cast<std::size_t>(first_lane(actor.lanes))];
+  const auto known = uneven.passed.find(pc);
+  if (known != uneven.passed.end() && known->second.at < at) {
+    const Passer passer = known->second;
+    return report(uneven, passer.who, passer.barrier, kPast, kCame);
+  }
+  if (at == uneven.barriers.size() || !is_behind(*program_, pc, uneven.barriers[at])) return;
+  const auto [passer, fresh] = uneven.passed.try_emplace(pc, Passer{party(actor), uneven.barriers[at], at});
+  passer->second.who.lanes |= actor.lanes;
+}
+
+void AlignedLanes::exited(const Actor& actor) {
+  const Key key = key_of(actor);
+  const std::uint32_t live = actor.warp->live;
+  if (const auto warp = uneven_.find(key); warp != uneven_.end()) settle(warp, live);
+  if (live == 0) {
+    gone_.erase(key);
+    return;
+  }
+  const auto [gone, fresh] = gone_.try_emplace(key, party(actor));
+  const std::uint32_t before = gone->second.lanes;
+  gone->second = party(actor);
+  gone->second.lanes |= before;
+}
+
+void AlignedLanes::executed(const Actor& actor) {
+  const auto gone = gone_.find(key_of(actor));
+  if (gone == gone_.end()) return;
+  if (whole_.empty()) {
+    for (std::uint32_t pc = 0; pc < program_->code.size(); ++pc)
+      whole_.push_back(!is_barrier(program_->effects[pc].act) && is_aligned(*program_, pc));
+  }
+  const std::uint32_t pc = pc_of(actor);
+  if (whole_[pc] == 0) return;
+  Finding finding;
+  finding.detector = "barriers";
+  finding.kind = "lanes_exited";
+  finding.message =
+      std::string(opcode_of(*program_, pc)) + " needs all lanes of the warp, and some have exited";
+  finding.at = party(actor);
+  finding.other = gone->second;
+  finding.other_did = "exited";
+  findings_.report(std::move(finding));
+}
+
+}  // namespace sglab::emu
