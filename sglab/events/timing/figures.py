@@ -138,7 +138,35 @@ _SM_90 = (
         1.45,
         "cycles",
         "lanes that change one word, at its slice of the L2 cache",
-        "measured: probes.reduce_global_cycles_by_stride, 1 CTAs × 128, 0: 46.5 for 32 lanes",
+        "measured: probes.reduce_same_cycles_by_lanes, 132 CTAs, 1 lines, -32: 6,121 for 132 × 32 lanes",
+    ),
+    Figure(
+        "atomic_float_turn",
+        3.48,
+        "cycles",
+        "from one change of a word by floating-point arithmetic to the next",
+        "measured: probes.reduce_same_float_cycles_by_lanes, 132 CTAs, 1 lines, 1: 459 for 132 lanes",
+    ),
+    Figure(
+        "atomic_sector",
+        1.2,
+        "cycles",
+        "a sector of which words are changed, at its slice",
+        "measured: probes.reduce_same_cycles_by_lanes, 132 CTAs, 1 lines: 153 for 132 sectors of 8 words, 656 for 528",
+    ),
+    Figure(
+        "atomic_port",
+        1.08,
+        "cycles",
+        "lanes that change one word, out of one SM",
+        "measured: probes.reduce_same_cycles_by_lanes, 1 CTAs, 8 to 1024 lines, -32: 34.6 for 32 lanes",
+    ),
+    Figure(
+        "atomic_queue",
+        200,
+        "cycles",
+        "of work for which an SM's atomics may wait at a slice before its next ones wait",
+        "fitted: probes",
     ),
     Figure(
         "atomic_rate",
@@ -170,10 +198,11 @@ _SM_90 = (
     ),
     Figure(
         "l2_slices",
-        80,
+        48,
         "",
         "slices of the L2 cache, for atomics",
-        "assumed: l2_lines at one line per cycle of an L2 clock of 1.6 GHz",
+        "measured: as many as atomic_rate has at atomic_sector; in groups of four lines, since 8 lines are twice as "
+        "fast as one (probes.reduce_same_cycles_by_lanes)",
     ),
     Figure(
         "store_line",
