@@ -126,6 +126,7 @@ Machine read_machine(const nb::dict& figures) {
   m.warm = nb::cast<bool>(figures["warm"]);
   const std::pair<const char*, double Machine::*> fields[] = {
       {"launch", &Machine::launch},
+      {"launch_all", &Machine::launch_all},
       {"cold_start", &Machine::cold_start},
       {"cta_start", &Machine::cta_start},
       {"cta_interval", &Machine::cta_interval},

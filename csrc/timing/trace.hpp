@@ -139,7 +139,7 @@ struct Trace {
 struct Machine {
   std::uint32_t sms;
   bool warm;  // what the launch touches is in the L2 cache, as far as it fits
-  double launch, cold_start, translation, cta_start, cta_interval;
+  double launch, launch_all, cold_start, translation, cta_start, cta_interval;
   double branch, predicate, code_capacity, code_rate;
   double l1_latency, l2_latency, hbm_latency, atomic_latency;
   double load_port, load_rate, l2_lines, store_rate, hbm_rate, l1_capacity, l2_capacity;

@@ -56,5 +56,7 @@ def _dynamic(data: bytes) -> Dynamic | None:
     values = dict(entries)
     strings = at(values[_STRINGS]) if _STRINGS in values else 0
     end = strings + values.get(_STRINGS_SIZE, 0)
-    names = [data[strings + value : data.index(b"\0", strings + value, end)] for tag, value in entries if tag == _NEEDED]
+    names = [
+        data[strings + value : data.index(b"\0", strings + value, end)] for tag, value in entries if tag == _NEEDED
+    ]
     return Dynamic(interpreter, tuple(name.decode() for name in names))

@@ -19,31 +19,31 @@ _SEARCHED = re.compile(rf"find library=(\S*/)?({_NAME}) \[")
 _OPENED = re.compile(rf"calling init: (\S*/)?({_NAME})$", re.M)
 _RUNTIME = ("libcudart", "libcuda")  # sglab has these two itself
 
-# By the name's beginning, the longest first: the wheel, without the -cu12 or -cu13 of some.
+# By the name's beginning: the wheel of CUDA 13.
 _WHEELS = {
     **dict.fromkeys(("libcublas", "libcublasLt", "libnvblas"), "nvidia-cublas"),
-    "libcudnn": "nvidia-cudnn-cu{major}",
-    "libnvrtc": "nvidia-cuda-nvrtc",
-    "libnvJitLink": "nvidia-nvjitlink",
-    "libnvptxcompiler": "nvidia-cuda-nvcc",
-    "libnvvm": "nvidia-nvvm",
-    **dict.fromkeys(("libcufft", "libcufftw"), "nvidia-cufft"),
+    "libcudnn": "nvidia-cudnn-cu13",
+    "libcufft": "nvidia-cufft",
+    "libcufftw": "nvidia-cufft",
+    "libcufile": "nvidia-cufile",
+    "libcupti": "nvidia-cuda-cupti",
     "libcurand": "nvidia-curand",
     **dict.fromkeys(("libcusolver", "libcusolverMg"), "nvidia-cusolver"),
     "libcusparse": "nvidia-cusparse",
-    "libcusparseLt": "nvidia-cusparselt-cu{major}",
-    "libcutensor": "cutensor-cu{major}",
+    "libcusparseLt": "nvidia-cusparselt-cu13",
+    "libcutensor": "cutensor-cu13",
+    "libnccl": "nvidia-nccl-cu13",
     "libnpp": "nvidia-npp",
-    "libnvjpeg": "nvidia-nvjpeg",
-    "libnccl": "nvidia-nccl-cu{major}",
-    "libnvshmem": "nvidia-nvshmem-cu{major}",
-    "libcufile": "nvidia-cufile",
-    "libcupti": "nvidia-cuda-cupti",
+    "libnvJitLink": "nvidia-nvjitlink",
     "libnvToolsExt": "nvidia-nvtx",
+    "libnvjpeg": "nvidia-nvjpeg",
+    "libnvrtc": "nvidia-cuda-nvrtc",
+    "libnvshmem": "nvidia-nvshmem-cu13",
+    "libnvvm": "nvidia-nvvm",
 }
+_NUMBERED_BY_TOOLKIT = ("libcublas", "libcublasLt", "libnvblas", "libnvrtc", "libnvJitLink", "libnvjpeg", "libnpp")
 _OF_THE_DRIVER = ("libnvidia-", "libcudadebugger", "libnvcuvid", "libnvoptix")
-# What computes on the host alone, or gives PTX: useful here. The others bring kernels as machine code.
-_WITHOUT_KERNELS = ("libnvrtc", "libnvJitLink", "libnvptxcompiler", "libnvvm", "libnvToolsExt", "libcupti", "libcufile")
+_WITHOUT_KERNELS = ("libcufile", "libcupti", "libnvJitLink", "libnvToolsExt", "libnvrtc", "libnvvm")
 _TOOLKIT = 13  # whose runtime sglab stands in for
 
 
@@ -55,12 +55,9 @@ class Missing:
     needed_by: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        who = f", which {' and '.join(self.needed_by)} {_need(self.needed_by)}" if self.needed_by else ""
+        need = "needs" if len(self.needed_by) == 1 else "need"
+        who = f", which {' and '.join(self.needed_by)} {need}" if self.needed_by else ""
         return f"{self.name}{who}: {remedy(self.name)}"
-
-
-def _need(names: Sequence[str]) -> str:
-    return "needs" if len(names) == 1 else "need"
 
 
 def is_of_a_gpu(name: str) -> bool:
@@ -69,41 +66,32 @@ def is_of_a_gpu(name: str) -> bool:
 
 
 def _stem(name: str) -> str | None:
-    fitting = [stem for stem in _WHEELS if re.match(rf"{re.escape(stem)}(?![a-z])", name) or _is_part(stem, name)]
+    """The entry of _WHEELS: also of libcudnn_ops, libnppial, libnvrtc-builtins."""
+    fitting = (stem for stem in _WHEELS if re.match(rf"{stem}(?![A-Za-z])|libnpp", name) and name.startswith(stem))
     return max(fitting, key=len, default=None)
-
-
-def _is_part(stem: str, name: str) -> bool:
-    """libcudnn_ops, libnppial, libnvrtc-builtins."""
-    return name.startswith((f"{stem}_", f"{stem}-")) or (stem == "libnpp" and name.startswith(stem))
-
-
-def _major(name: str) -> int | None:
-    found = re.search(r"\.so\.(\d+)", name)
-    return int(found[1]) if found else None
 
 
 def remedy(name: str) -> str:
     """What to do about a library that is missing."""
-    major, stem = _major(name), _stem(name)
-    if name.startswith("libcudart"):
+    if name.startswith(_RUNTIME):
         return (
-            f"sglab stands in for the runtime of CUDA {_TOOLKIT}, libcudart.so.{_TOOLKIT}, alone. "
-            f"Compile again with nvcc {_TOOLKIT} and -cudart shared"
+            f"sglab stands in for libcudart.so.{_TOOLKIT} and libcuda.so.1 alone. Compile the program again, with nvcc "
+            f"{_TOOLKIT} and -cudart shared"
         )
     if name.startswith(_OF_THE_DRIVER):
         return "it comes with NVIDIA's driver, which needs a GPU. Build the program without it"
+    stem = _stem(name)
     if stem is None:
         return "install the package that has it, or name its folder in LD_LIBRARY_PATH"
-    toolkit = _TOOLKIT if stem in ("libcudnn", "libnccl", "libcusparseLt", "libcutensor", "libnvshmem") else major
-    old = toolkit if toolkit in (11, 12) and stem not in ("libcufft", "libcurand", "libcusolver", "libcusparse") else 0
-    wheel = _WHEELS[stem].format(major=_TOOLKIT) + (f"-cu{old}" if old and "{major}" not in _WHEELS[stem] else "")
+    found = re.search(r"\.so\.(\d+)", name)
+    older = found and int(found[1]) < _TOOLKIT and stem in _NUMBERED_BY_TOOLKIT
+    wheel = f"{_WHEELS[stem]}-cu{found[1]}" if found and older else _WHEELS[stem]
     text = f"pip install {wheel}, and name the folder of the library in LD_LIBRARY_PATH"
     if stem in _WITHOUT_KERNELS:
         return text
     return (
-        f"{text}. Kernels that it has only as machine code the emulator refuses when they are launched: what computes "
-        "must come as PTX, from the program's own source, CUTLASS or CUB"
+        f"{text}. Its kernels that have no PTX cannot run here, and fail when they are launched: what computes should "
+        "come from the program's own source, CUTLASS or CUB"
     )
 
 
@@ -111,14 +99,16 @@ def missing_libraries(program: Path, env: Mapping[str, str]) -> list[Missing]:
     """What the dynamic linker would not find of a program, asked of itself with the environment of the run: so
     paths in the program, LD_LIBRARY_PATH and libraries' own needs count as when it runs."""
     dynamic = dynamic_of(program)
-    if dynamic is None or not dynamic.interpreter or not Path(dynamic.interpreter).exists():
+    if dynamic is None or not Path(dynamic.interpreter).name.startswith("ld-linux"):  # others would run it
         return []
     asked = subprocess.run(
-        [dynamic.interpreter, "--list", str(program.resolve())], env=dict(env), capture_output=True, text=True
+        [dynamic.interpreter, str(program.resolve())],
+        env={**env, "LD_TRACE_LOADED_OBJECTS": "1"},
+        capture_output=True,
+        text=True,
     )
     listed = dict(_LISTED.findall(asked.stdout))
     absent = [name for name, place in listed.items() if place == "not found"]
-    absent += [name for name in _ABSENT.findall(asked.stderr) if name not in absent]
     users: dict[str, Dynamic | None] = {program.name: dynamic}
     users |= {name: dynamic_of(Path(place)) for name, place in listed.items() if place != "not found"}
     return [Missing(name, tuple(user for user, its in users.items() if its and name in its.needed)) for name in absent]
@@ -159,8 +149,9 @@ def libraries_not_opened(output: str, searches: Iterable[str]) -> list[Missing]:
     return [Missing(name) for name in names]
 
 
-def say_not_opened(missing: Sequence[Missing]) -> str:
-    return "sglab: the program looked for libraries that are not here:\n" + _lines(missing) + "\n"
+def said_of(missing: Sequence[Missing]) -> str:
+    """Libraries that a program did not get, for people; nothing if there are none."""
+    return f"sglab: the program looked for libraries that are not here:\n{_lines(missing)}\n" if missing else ""
 
 
 def _lines(missing: Sequence[Missing]) -> str:

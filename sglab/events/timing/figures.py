@@ -1,8 +1,9 @@
 """The figures of the timing model: one table per architecture, every row with its unit and its source.
 
-Sources: `measured: KEY` is that entry of benchmarks/calibration/measured/h100.json (NVIDIA H100 80GB HBM3, 2026-11-21);
-`published: …` cites a document; `fitted` was chosen so that the launches that benchmarks/calibration/cases.py does not
-hold out come closest; `assumed` says what was assumed.
+Sources: `measured: KEY` is that entry of benchmarks/calibration/measured/h100.json (NVIDIA H100 80GB HBM3, 2026-11-21)
+or, of probes and launches, of kinds_h100.json and kinds_h200.json there; `published: …` cites a document; `fitted` was
+chosen so that the launches that benchmarks/calibration/cases.py and kinds.py do not hold out come closest; `assumed`
+says what was assumed.
 """
 
 from __future__ import annotations
@@ -62,6 +63,13 @@ _SM_90 = (
     ),
     Figure(
         "launch", 1400, "cycles", "from one launch to the next when nothing runs", "measured: launch.empty_kernel_us"
+    ),
+    Figure(
+        "launch_all",
+        260,
+        "cycles",
+        "the same, beyond it, when all SMs had CTAs",
+        "fitted: bits_mix, double_polynomial, mandelbrot, softmax_warps, stencil_line, 132 CTAs beside 1",
     ),
     Figure(
         "cold_start",
@@ -166,7 +174,7 @@ _SM_90 = (
         200,
         "cycles",
         "of work for which an SM's atomics may wait at a slice before its next ones wait",
-        "fitted: probes",
+        "fitted: probes of reductions by 132 CTAs; 100 to 300 do equally well",
     ),
     Figure(
         "atomic_rate",
@@ -201,8 +209,8 @@ _SM_90 = (
         48,
         "",
         "slices of the L2 cache, for atomics",
-        "measured: as many as atomic_rate has at atomic_sector; in groups of four lines, since 8 lines are twice as "
-        "fast as one (probes.reduce_same_cycles_by_lanes)",
+        "measured: atomic_rate, at atomic_sector; in groups of four lines, since 8 lines are twice as fast as one "
+        "(probes.reduce_same_cycles_by_lanes)",
     ),
     Figure(
         "store_line",
@@ -339,32 +347,62 @@ _SM_100_NEW = (
 )
 
 
-def _changed(row: Figure) -> Figure:
-    if row.name not in _SM_100_CHANGES:
-        return (
-            row
-            if row.source.startswith("published: CUDA")
-            else replace(row, source=f"assumed: as sm_90 ({row.source})")
-        )
-    value, source = _SM_100_CHANGES[row.name]
-    return replace(row, value=value, source=source)
+# An H200 is an H100 with other memory; what its own probes and launches do not show is assumed to be the same.
+_H200_CHANGES = {
+    "launch_all": (120, "fitted: bits_mix, double_polynomial, collatz, softmax_warps, stencil_line, 132 CTAs beside 1"),
+    "hbm_rate": (2255, "published: NVIDIA H200 data sheet: 4.8 TB/s, of which the share that an H100 reaches, 93 %"),
+    "load_port": (123, "measured: probes.load_words_cycles_by_stride, 1 CTAs × 1024, 32"),
+    "load_rate": (4610, "measured: probes.load_words_cycles_by_stride, 132 CTAs × 1024, 32"),
+    "l2_lines": (77.6, "measured: probes.load_words_cycles_by_stride, 132 CTAs × 1024, 128"),
+    "store_rate": (
+        2850,
+        "assumed: as far above probes.store_words_cycles_by_stride, 132 CTAs × 1024, 4 (2,410) as an H100's",
+    ),
+    "atomic_rate": (51, "measured: probes.reduce_global_cycles_by_stride, 132 CTAs × 1024, 8 to 128: 49 to 53 sectors"),
+    "atomic_sector": (0.94, "measured: atomic_rate, by as many slices as an H100 has"),
+    "copy_rate": (4350, "assumed: as far above an H100's as load_rate"),
+    "same_copy_rate": (8790, "assumed: as far above an H100's as load_rate"),
+}
+_H200_MEASURED = {  # the same there, within 5 %
+    "atomic_turn": "measured: probes.reduce_same_cycles_by_lanes, 132 CTAs, 1 lines, -32: 6,116 for 132 × 32 lanes",
+    "atomic_float_turn": "measured: probes.reduce_same_float_cycles_by_lanes, 132 CTAs, 1 lines, 1: 459 for 132 lanes",
+    "barriers": "measured: launches.feed_by_barriers, ctas_per_sm: 4 CTAs that may name 16 barriers each",
+}
+
+
+def _changed(row: Figure, changes: Mapping[str, tuple[float, str]], same: Mapping[str, str]) -> Figure:
+    if row.name in changes:
+        value, source = changes[row.name]
+        return replace(row, value=value, source=source)
+    if row.name in same or row.source.startswith("published: CUDA"):
+        return replace(row, source=same.get(row.name, row.source))
+    return replace(row, source=f"assumed: as sm_90 ({row.source})")
+
+
+def _with(changes: Mapping[str, tuple[float, str]], same: Mapping[str, str]) -> tuple[Figure, ...]:
+    return tuple(_changed(row, changes, same) for row in _SM_90)
 
 
 FIGURES = {
     "sm_90": Figures("sm_90", "H100 SXM", _SM_90),
-    "sm_100": Figures("sm_100", "B200", (*map(_changed, _SM_90), *_SM_100_NEW)),
+    "h200": Figures("sm_90", "H200", _with(_H200_CHANGES, _H200_MEASURED)),
+    "sm_100": Figures("sm_100", "B200", (*_with(_SM_100_CHANGES, {}), *_SM_100_NEW)),
 }
+_PRODUCTS = {"h100": "sm_90", "b200": "sm_100"}
 
 
-def figures_of(arch: str) -> Figures:
-    """arch: sm_90 or sm_100, with or without a suffix
+def figures_of(gpu: str) -> Figures:
+    """The figures of a GPU.
+
+    Args:
+        gpu: sm_90 (of an H100) or sm_100 (of a B200), with or without a suffix; or h100, h200, b200.
 
     Raises:
         LaunchError: there is no table for it.
     """
-    found = FIGURES.get(arch.rstrip("af"))
+    name = gpu.lower()
+    found = FIGURES.get(_PRODUCTS.get(name, name.rstrip("af")))
     if found is None:
-        raise LaunchError(
-            f"the timing model has figures for {' and '.join(FIGURES)}; got arch '{arch}'. Name one of these"
-        )
+        known = ", ".join(sorted({*FIGURES, *_PRODUCTS}))
+        raise LaunchError(f"the timing model has figures for {known}; got arch '{gpu}'. Name one of these")
     return found

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch")
 
 from sglab import gpu
-from sglab.events.timing import FIGURES
+from sglab.events.timing import FIGURES, figures_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -31,16 +31,37 @@ def test_every_figure_is_positive_and_names_its_source(arch: str) -> None:
         assert row.source.startswith(("measured: ", "published: ", "fitted", "assumed"))
 
 
-def test_measured_figures_name_entries_of_the_measurement() -> None:
-    measured = json.loads((ROOT / "benchmarks/calibration/measured/h100.json").read_text())["microbenchmarks"]
-    kinds = json.loads((ROOT / "benchmarks/calibration/measured/kinds_h100.json").read_text())
+@pytest.mark.parametrize(("gpu_name", "file"), [("sm_90", "kinds_h100.json"), ("h200", "kinds_h200.json")])
+def test_measured_figures_name_entries_of_the_measurement(gpu_name: str, file: str) -> None:
+    folder = ROOT / "benchmarks/calibration/measured"
+    measured = json.loads((folder / "h100.json").read_text())["microbenchmarks"] if gpu_name == "sm_90" else {}
+    kinds = json.loads((folder / file).read_text())
     measured["probes"] = {key.split(",")[0]: value for key, value in kinds["probes"].items()}
     measured["launches"] = {row["kernel"]: row for row in kinds["launches"]}
-    for row in FIGURES["sm_90"].rows:
+    figures = FIGURES[gpu_name]
+    for row in figures.rows:
         if row.source.startswith("measured: "):
             part, _, name = row.source.removeprefix("measured: ").split(",")[0].partition(".")
-            assert part in measured
+            assert part in measured or part in figures.by_name  # a figure that follows from another one
             assert not name or name in measured[part]
+
+
+def test_gpus_have_names_of_their_own() -> None:
+    assert figures_of("h100") is figures_of("sm_90a") is FIGURES["sm_90"]
+    assert figures_of("B200") is figures_of("sm_100a")
+    assert figures_of("H200").product == "H200"
+    with pytest.raises(gpu.LaunchError, match="b200, h100, h200, sm_100, sm_90; got arch 'sm_80'"):
+        figures_of("sm_80")
+
+
+def test_what_was_not_measured_on_an_h200_or_b200_is_assumed() -> None:
+    h100 = FIGURES["sm_90"].by_name
+    for name in ("h200", "sm_100"):
+        for row in FIGURES[name].rows:
+            if row.name in h100 and row.value == h100[row.name].value and not row.source.startswith("published"):
+                assert row.source.startswith("assumed: as sm_90") or name == "h200"
+            if name == "sm_100":
+                assert not row.source.startswith(("measured", "fitted"))
 
 
 def test_the_page_shows_the_figures(calibration: Any) -> None:
