@@ -6,8 +6,8 @@ namespace sglab::emu::timing {
 namespace {
 
 constexpr std::uint64_t kLine = 128;
-constexpr std::uint32_t kWord = 8;        // bytes of the widest word that an atomic changes
-constexpr std::uint64_t kSliceLines = 4;  // next to each other in a slice of the L2 cache
+constexpr std::uint32_t kWord = 8;          // bytes of the widest word that an atomic changes
+constexpr std::uint64_t kSliceLines = 4;    // next to each other in a slice of the L2 cache
 constexpr std::uint64_t kSliceRound = 256;  // groups of them that take the slices in turn
 
 }  // namespace

@@ -110,7 +110,7 @@ class Memory {
   std::vector<Server> slices_;       // of the L2 cache, which change words
   Lines touched_, given_, changed_;  // given_: copies by address, when the L2 cache last gave their bytes;
                                      // changed_: lines, when their last change that takes long was done
-  double resident_ = 1;         // the part of the footprint that the L2 cache holds at the start
+  double resident_ = 1;              // the part of the footprint that the L2 cache holds at the start
   double last_write_ = 0, bytes_l2_ = 0, bytes_hbm_ = 0;
 };
 
