@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sglab.emulator.captures import CapturedLaunch
 from sglab.emulator.device import EmulatedDevice
+from sglab.events.cluster.columns import readable
 from sglab.gpu.device import Device
 from sglab.gpu.errors import LaunchError
 from sglab.gpu.relocation import Relocation
@@ -66,7 +67,7 @@ def compare(
         other, right = _run(a, b, named)
         differences = tuple(_differences(left, right, rtol, atol))
         parting = _parting(a, other, named, before, differences)
-        return Comparison(a.name, _name(a, b), differences, parting)
+        return Comparison(readable(a.name), _name(a, b), differences, parting)
     finally:
         _put(named, before)
 
@@ -88,11 +89,11 @@ def _named(a: CapturedLaunch, tensors: Tensors | None) -> Tensors:
 
 def _name(a: CapturedLaunch, b: Other) -> str:
     if isinstance(b, CapturedLaunch):
-        return b.name
+        return readable(b.name)
     if isinstance(b, str):
-        return f"{a.name} under Triton's interpreter"
+        return f"{readable(a.name)} under Triton's interpreter"
     name = str(getattr(b, "name", None) or getattr(b, "__name__", type(b).__name__))
-    return f"{a.name} on {name}" if hasattr(b, "torch_device") else name
+    return f"{readable(a.name)} on {name}" if hasattr(b, "torch_device") else name
 
 
 def _put(tensors: Tensors, values: Tensors) -> None:

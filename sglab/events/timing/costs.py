@@ -105,14 +105,14 @@ COSTS: dict[str, Cost] = {
     # Barriers and fences.
     "barrier arrive": Cost(_NONE, 1, 0, 4, "arrive"),
     "barrier wait": Cost(_NONE, 1, 0, 2, "named wait"),
-    "cluster arrive": Cost(_LSU, 1, 1, 560, "arrive"),
+    "cluster arrive": Cost(_LSU, 1, 1, 0, "arrive"),
     "cluster arrive relaxed": Cost(_LSU, 1, 1, 20, "arrive"),
     "cluster wait": Cost(_NONE, 1, 0, 10, "phase wait"),
     "mbarrier": Cost(_LSU, 1, 1, 20),
     "mbarrier arrive": Cost(_LSU, 1, 2, 20, "arrive"),
     "mbarrier wait": Cost(_LSU, 2, 1, 22, "phase wait"),
     "copies arrive": Cost(_LSU, 1, 1, 20, "cp.async arrive"),
-    "fence": _block(671),
+    "fence": _block(0),
     "fence light": _block(9),
     "fence proxy": _block(30),
     "wgmma fence": Cost(_NONE, 1, 0, 4),
@@ -136,6 +136,7 @@ COSTS: dict[str, Cost] = {
 # Relative to f16, the time that a multiplication of these elements takes.
 _NARROW = {"tf32": 2.0, "e4m3": 0.5, "e5m2": 0.5, "s8": 0.5, "u8": 0.5, "s4": 0.25, "u4": 0.25, "f64": 8.0}
 
+_LATENCIES = {"fence": "fence", "cluster arrive": "cluster_arrive"}  # cost classes whose latency is a GPU's figure
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
 # What keeps ptxas from moving an instruction is in Effects.motion; this comes from the text around it.
@@ -173,6 +174,8 @@ def instruction_costs(code: Code, figures: Figures) -> list[Cost]:
     for pc, effects in enumerate(code.effects):
         if effects.atomic and effects.type.startswith(_FLOATS):
             costs[pc] = replace(costs[pc], turn=figures["atomic_float_turn"])
+        if effects.cost in _LATENCIES:
+            costs[pc] = replace(costs[pc], latency=figures[_LATENCIES[effects.cost]])
     for pc, halves in enumerate(code.kernel.converts_halves()):
         if halves:  # ptxas converts what holds 16 bits by I2F.U16, on XU
             costs[pc] = replace(COSTS["special"], order=costs[pc].order)

@@ -1,14 +1,14 @@
 """The figures of the timing model: one table per architecture, every row with its unit and its source.
 
 Sources: `measured: KEY` is that entry of benchmarks/calibration/measured/h100.json (NVIDIA H100 80GB HBM3, 2026-11-21)
-or, of probes and launches, of kinds_h100.json and kinds_h200.json there; `published: …` cites a document; `fitted` was
-chosen so that the launches that benchmarks/calibration/cases.py and kinds.py do not hold out come closest; `assumed`
-says what was assumed.
+or, of probes and launches, of kinds_h100.json there; for an H200 of h200.json and kinds_h200.json. `published: …` cites
+a document; `fitted` was chosen so that the launches that benchmarks/calibration/cases.py and kinds.py do not hold out
+come closest; `assumed` says what was assumed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from sglab.gpu.errors import LaunchError
@@ -301,12 +301,20 @@ _SM_90 = (
         "from an mbarrier's arrival to what follows the wait",
         "measured: latency.mbarrier_ping_pong_round_cycles",
     ),
+    Figure("fence", 671, "cycles", "a fence of memory for the GPU", "measured: instruction.membar_gl"),
+    Figure(
+        "cluster_arrive",
+        560,
+        "cycles",
+        "until an arrival at a cluster's barrier that releases memory counts",
+        "measured: latency.cluster_barrier_256_threads_cycles, less remote_latency",
+    ),
     Figure(
         "cluster_latency",
-        190,
+        640,
         "cycles",
         "from the last arrival at a cluster's barrier to what follows",
-        "assumed: as remote_latency",
+        "fitted: cluster_ring, 4 CTAs; a barrier alone has remote_latency",
     ),
     Figure(
         "remote_latency",
@@ -347,10 +355,11 @@ _SM_100_NEW = (
 )
 
 
-# An H200 is an H100 with other memory; what its own probes and launches do not show is assumed to be the same.
+# An H200 is an H100 with other memory, and with an L2 cache of a faster clock.
 _H200_CHANGES = {
     "launch_all": (120, "fitted: bits_mix, double_polynomial, collatz, softmax_warps, stencil_line, 132 CTAs beside 1"),
-    "hbm_rate": (2255, "published: NVIDIA H200 data sheet: 4.8 TB/s, of which the share that an H100 reaches, 93 %"),
+    "hbm_rate": (2185, "measured: bandwidth.hbm_read_gbs_by_ctas, 132 CTAs"),
+    "atomic_latency": (286, "measured: latency.atom_global_cycles"),
     "load_port": (123, "measured: probes.load_words_cycles_by_stride, 1 CTAs × 1024, 32"),
     "load_rate": (4610, "measured: probes.load_words_cycles_by_stride, 132 CTAs × 1024, 32"),
     "l2_lines": (77.6, "measured: probes.load_words_cycles_by_stride, 132 CTAs × 1024, 128"),
@@ -360,33 +369,38 @@ _H200_CHANGES = {
     ),
     "atomic_rate": (51, "measured: probes.reduce_global_cycles_by_stride, 132 CTAs × 1024, 8 to 128: 49 to 53 sectors"),
     "atomic_sector": (0.94, "measured: atomic_rate, by as many slices as an H100 has"),
-    "copy_rate": (4350, "assumed: as far above an H100's as load_rate"),
-    "same_copy_rate": (8790, "assumed: as far above an H100's as load_rate"),
+    "copy_rate": (4540, "measured: pattern.bulk_shared_bytes_per_cycle_per_sm_by_group, 1"),
+    "fence": (266, "measured: instruction.membar_gl"),
+    "cluster_arrive": (150, "measured: latency.cluster_barrier_256_threads_cycles, less remote_latency"),
+    "cluster_latency": (270, "fitted: cluster_ring, 4 CTAs"),
 }
-_H200_MEASURED = {  # the same there, within 5 %
-    "atomic_turn": "measured: probes.reduce_same_cycles_by_lanes, 132 CTAs, 1 lines, -32: 6,116 for 132 × 32 lanes",
-    "atomic_float_turn": "measured: probes.reduce_same_float_cycles_by_lanes, 132 CTAs, 1 lines, 1: 459 for 132 lanes",
-    "barriers": "measured: launches.feed_by_barriers, ctas_per_sm: 4 CTAs that may name 16 barriers each",
-}
+# Measured there, too: the same within 6 %.
+_H200_SAME = (
+    *("clock", "barriers", "cta_start", "cta_interval", "branch", "predicate", "code_capacity", "code_rate"),
+    *("l1_latency", "l2_latency", "hbm_latency", "atomic_turn", "atomic_float_turn", "atomic_port", "same_copy_rate"),
+    *("copy_latency", "tensor_copy_latency", "copy_port", "copy_store_port", "copy_store_latency", "cp_async_latency"),
+    *("barrier_latency", "barrier_arrive", "mbarrier_latency", "remote_latency", "wgmma_latency", "tensor_macs"),
+    "shared_rate",
+)
 
 
-def _changed(row: Figure, changes: Mapping[str, tuple[float, str]], same: Mapping[str, str]) -> Figure:
+def _changed(row: Figure, changes: Mapping[str, tuple[float, str]], same: Collection[str]) -> Figure:
     if row.name in changes:
         value, source = changes[row.name]
         return replace(row, value=value, source=source)
     if row.name in same or row.source.startswith("published: CUDA"):
-        return replace(row, source=same.get(row.name, row.source))
+        return row
     return replace(row, source=f"assumed: as sm_90 ({row.source})")
 
 
-def _with(changes: Mapping[str, tuple[float, str]], same: Mapping[str, str]) -> tuple[Figure, ...]:
+def _with(changes: Mapping[str, tuple[float, str]], same: Collection[str] = ()) -> tuple[Figure, ...]:
     return tuple(_changed(row, changes, same) for row in _SM_90)
 
 
 FIGURES = {
     "sm_90": Figures("sm_90", "H100 SXM", _SM_90),
-    "h200": Figures("sm_90", "H200", _with(_H200_CHANGES, _H200_MEASURED)),
-    "sm_100": Figures("sm_100", "B200", (*_with(_SM_100_CHANGES, {}), *_SM_100_NEW)),
+    "h200": Figures("sm_90", "H200", _with(_H200_CHANGES, _H200_SAME)),
+    "sm_100": Figures("sm_100", "B200", (*_with(_SM_100_CHANGES), *_SM_100_NEW)),
 }
 _PRODUCTS = {"h100": "sm_90", "b200": "sm_100"}
 
