@@ -236,3 +236,16 @@ def test_equal_alignment_asks_the_same_of_memory_wherever_it_lies() -> None:
         rows = device.record(module["k"].prepare(device, grid=1, block=32, args=[tensor])).accesses
         asked.add((int(rows.sectors[0]), int(rows.lines[0])))
     assert asked == {(32, 12)}
+
+
+def test_a_log_has_memory_in_the_order_of_the_arguments() -> None:
+    header = ".version 8.8\n.target sm_100a\n.address_size 64\n"
+    text = header + ".entry k(.param .u64 a, .param .u64 b, .param .u64 c) { ret; }"
+    room, device = np.zeros(4096, np.uint8), gpu.EmulatedDevice("sm_100a")
+    for order in ((0, 1024, 2048), (2048, 0, 1024), (1024, 2048, 0)):
+        args = [torch.from_numpy(room[at : at + 64]) for at in order]
+        log = device.record(gpu.load(text)["k"].prepare(device, grid=1, block=32, args=args))
+        assert [one.address for one in log.allocations] == [tensor.data_ptr() for tensor in args]
+    shared = torch.from_numpy(room[:512])
+    log = device.record(gpu.load(text)["k"].prepare(device, grid=1, block=32, args=[args[1], shared[64:], shared]))
+    assert [one.address for one in log.allocations] == [args[1].data_ptr(), shared.data_ptr()]
