@@ -2,7 +2,7 @@
 
 PYTHONPATH=. python benchmarks/timing_model.py                     modelled beside measured times, on any machine
 PYTHONPATH=. python benchmarks/timing_model.py --docs              the same, into docs/emulator/timing.md, too
-PYTHONPATH=. python benchmarks/timing_model.py --measure OUT.json  measures, on an H100
+PYTHONPATH=. python benchmarks/timing_model.py --measure OUT.json  measures, on a GPU
 PYTHONPATH=. python benchmarks/timing_model.py --measure-kinds OUT.json  measures the kernels of calibration/kinds.py
                                                                    and the probes; in less than 90 s, without nvcc
 
@@ -26,7 +26,6 @@ from typing import Any
 import torch
 from calibration.cases import CASES
 from calibration.compare import compare, families, figure_tables, table
-from calibration.compare_kinds import inventory
 from calibration.compare_kinds import rows as compare_kinds
 from calibration.compare_kinds import table as table_of_kinds
 from calibration.kinds import KERNELS
@@ -36,12 +35,10 @@ from sglab.gpu import CudaDevice
 
 HERE = Path(__file__).parent
 MEASURED = HERE / "calibration" / "measured" / "h100.json"
-MEASURED_KINDS = MEASURED.with_name("kinds_h100.json")
+MEASURED_KINDS = tuple(MEASURED.with_name(name) for name in ("kinds_h100.json", "kinds_h200.json"))
 PAGE = HERE.parent / "docs" / "emulator" / "timing.md"
 BEGIN, END = "<!-- timing: begin -->", "<!-- timing: end -->"
 FLUSH_BYTES = 2**28
-UNMEASURED = """No GPU has measured these yet: how far off the model is on kinds that it was not fitted to, this page
-cannot say. `--measure-kinds` measures all of them on an H100 in less than 90 s."""
 
 
 def measure(device: CudaDevice) -> Iterator[dict[str, Any]]:
@@ -128,12 +125,13 @@ def model() -> str:
 
 
 def kinds(device: EmulatedDevice) -> str:
-    """How the model does on the kernels of kinds.py, or which they are while nobody has measured them."""
-    if not MEASURED_KINDS.exists():
-        return f"Kinds. {UNMEASURED}\n\n{inventory()}"
-    measured = json.loads(MEASURED_KINDS.read_text())
-    source = f"Kinds. Measured: {measured['device']}, {measured['driver']}, {measured['date']}, warm."
-    return f"{source}\n\n{table_of_kinds(compare_kinds(device, measured))}"
+    """How the model does on the kernels of kinds.py on each GPU that has measured them."""
+    tables = []
+    for file in MEASURED_KINDS:
+        measured = json.loads(file.read_text())
+        source = f"Kinds. Measured: {measured['device']}, {measured['driver']}, {measured['date']}, warm."
+        tables.append(f"{source}\n\n{table_of_kinds(compare_kinds(device, measured))}")
+    return "\n\n".join(tables)
 
 
 def write_page(tables: str) -> None:

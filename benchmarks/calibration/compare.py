@@ -15,6 +15,7 @@ from sglab.events.log import GLOBAL, WRITE, EventLog
 from sglab.events.timing import Figure, Figures, figures_of
 
 ARCH = "sm_90"
+_ARTICLES = {"h200": "an H200", "sm_100": "a B200"}
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,14 @@ def _shown(row: Figure) -> str:
 
 
 def figure_tables() -> str:
-    """Those of the H100, and what differs on a B200."""
-    hopper, blackwell = figures_of("sm_90"), figures_of("sm_100")
-    same = {row.name for row in blackwell.rows if row.source.startswith("assumed: as sm_90")}
-    same |= {row.name for row in blackwell.rows if row in hopper.rows}
-    changed = Figures("sm_100", blackwell.product, tuple(row for row in blackwell.rows if row.name not in same))
-    return f"{figure_table(hopper)}\n\nAssumed as on the H100, but for:\n\n{figure_table(changed)}"
+    """Those of the H100, and what differs on an H200 and a B200."""
+    hopper = figures_of("sm_90")
+    parts = [figure_table(hopper)]
+    for gpu in ("h200", "sm_100"):
+        other = figures_of(gpu)
+        assumed = {row.name for row in other.rows if row.source.startswith("assumed: as sm_90")}
+        changed = tuple(row for row in other.rows if row.name not in assumed and row not in hopper.rows)
+        listed = ", ".join(f"`{row.name}`" for row in other.rows if row.name in assumed)
+        parts.append(f"Assumed as on the H100 on {_ARTICLES[gpu]}: {listed}. Otherwise:")
+        parts.append(figure_table(Figures(other.arch, other.product, changed)))
+    return "\n\n".join(parts)

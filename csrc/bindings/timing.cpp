@@ -86,7 +86,7 @@ void read_tables(const nb::dict& tables, Trace& t) {
 void read_costs(const nb::dict& costs, Trace& t) {
   std::span<const std::uint8_t> action, unit, group, cached, streaming, read_only, order;
   std::span<const std::int32_t> argument;
-  std::span<const float> slots, busy, latency;
+  std::span<const float> slots, busy, latency, turn;
   column(costs, "action", action);
   column(costs, "unit", unit);
   column(costs, "group", group);
@@ -98,10 +98,11 @@ void read_costs(const nb::dict& costs, Trace& t) {
   column(costs, "slots", slots);
   column(costs, "busy", busy);
   column(costs, "latency", latency);
+  column(costs, "turn", turn);
   for (std::size_t i = 0; i < action.size(); ++i) {
     t.costs.push_back({static_cast<Action>(action[i]), static_cast<Unit>(unit[i]),
                        static_cast<Group>(group[i]), cached[i] != 0, streaming[i] != 0, read_only[i] != 0,
-                       order[i], argument[i], slots[i], busy[i], latency[i]});
+                       order[i], argument[i], slots[i], busy[i], latency[i], turn[i]});
   }
 }
 
@@ -125,6 +126,7 @@ Machine read_machine(const nb::dict& figures) {
   m.warm = nb::cast<bool>(figures["warm"]);
   const std::pair<const char*, double Machine::*> fields[] = {
       {"launch", &Machine::launch},
+      {"launch_all", &Machine::launch_all},
       {"cold_start", &Machine::cold_start},
       {"cta_start", &Machine::cta_start},
       {"cta_interval", &Machine::cta_interval},
@@ -144,6 +146,9 @@ Machine read_machine(const nb::dict& figures) {
       {"store_line", &Machine::store_line},
       {"first_load", &Machine::first_load},
       {"atomic_turn", &Machine::atomic_turn},
+      {"atomic_sector", &Machine::atomic_sector},
+      {"atomic_port", &Machine::atomic_port},
+      {"atomic_queue", &Machine::atomic_queue},
       {"atomic_rate", &Machine::atomic_rate},
       {"hbm_rate", &Machine::hbm_rate},
       {"l1_capacity", &Machine::l1_capacity},

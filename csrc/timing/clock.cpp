@@ -65,6 +65,7 @@ Times Clock::run() {
   for (const double end : out_.cta_end) out_.total = std::max(out_.total, end);
   for (const double end : out_.copy_end) out_.total = std::max(out_.total, end);
   out_.total = std::max(out_.total, memory_.last_write());
+  out_.total += m_.launch_all * std::min(1.0, static_cast<double>(out_.cta_end.size()) / m_.sms);
   out_.bytes_l2 = memory_.bytes_l2();
   out_.bytes_hbm = memory_.bytes_hbm();
   return std::move(out_);

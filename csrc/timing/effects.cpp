@@ -53,7 +53,10 @@ double Clock::global(Warp& w, const Cost& cost, std::uint64_t event, double time
     if (t_.accesses.space[row] != 0) {
       done = time + cost.latency;
     } else if (t_.accesses.kind[row] == kBoth) {
-      done = memory_.atomic(w.sm, time, row);
+      double sent = 0;
+      done = memory_.atomic(w.sm, time, row, cost, sent);
+      Server& port = sms_[w.sm].lsu;
+      port.free = std::max(port.free, sent);
     } else if (t_.accesses.kind[row] == kWrites) {
       done = memory_.store(w.sm, time, row);
     } else {

@@ -6,7 +6,9 @@ namespace sglab::emu::timing {
 namespace {
 
 constexpr std::uint64_t kLine = 128;
-constexpr std::uint32_t kWord = 8;  // bytes of the widest word that an atomic changes
+constexpr std::uint32_t kWord = 8;          // bytes of the widest word that an atomic changes
+constexpr std::uint64_t kSliceLines = 4;    // next to each other in a slice of the L2 cache
+constexpr std::uint64_t kSliceRound = 256;  // groups of them that take the slices in turn
 
 }  // namespace
 
@@ -125,15 +127,35 @@ double Memory::written(std::uint32_t sm, double time, std::size_t access, double
   return done;
 }
 
-double Memory::atomic(std::uint32_t sm, double time, std::size_t access) {
+// Words of one address that lanes of an access change: they take turns.
+std::uint32_t lanes_on_a_word(const Trace& t, std::size_t row) {
+  const std::uint32_t span = t.accesses.span[row];
+  return span <= kWord ? t.accesses.bytes[row] / span : 1;
+}
+
+// Neighbouring lines lie in one slice, groups of them next to each other in different slices.
+Server& Memory::slice(std::uint64_t line) {
+  const std::uint64_t group = line / kSliceLines;
+  return slices_[(group + mix(group / kSliceRound)) % slices_.size()];
+}
+
+// Sets when the SM's port can send again: it waits for a slice that has too many.
+double Memory::atomic(std::uint32_t sm, double time, std::size_t access, const Cost& cost, double& sent) {
   const Shape s = shape(access);
+  const std::uint32_t turns = lanes_on_a_word(t_, access);
+  const bool one = t_.accesses.span[access] <= kWord;
+  const double busy = one ? turns * m_.atomic_turn : m_.atomic_sector * s.sectors / s.lines;
   double done = written(sm, time, access, s.sectors / m_.atomic_rate);
-  const std::uint32_t span = t_.accesses.span[access], bytes = t_.accesses.bytes[access];
-  const double turns = span <= kWord ? bytes / span : std::max(s.sectors, bytes / kSector) / s.lines;
   for (std::uint32_t i = 0; i < s.lines; ++i) {
-    Server& slice = slices_[mix((s.first + i * s.stride) / kLine) % slices_.size()];
-    done = std::max(done, slice.serve(time, turns * m_.atomic_turn));
+    const std::uint64_t line = (s.first + i * s.stride) / kLine;
+    double changed = slice(line).serve(time, busy);
+    if (cost.turn > 0) {
+      double& last = changed_.at(line).filled;
+      changed = last = std::max(changed, std::max(last, time) + turns * cost.turn);
+    }
+    done = std::max(done, changed);
   }
+  sent = std::max(time + (one ? turns * m_.atomic_port : 0), done - m_.atomic_queue);
   last_write_ = std::max(last_write_, done);
   return done + m_.atomic_latency;
 }

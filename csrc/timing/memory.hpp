@@ -56,7 +56,7 @@ class Memory {
   // it.
   double load(std::uint32_t sm, double time, std::size_t access, const Cost& cost);
   double store(std::uint32_t sm, double time, std::size_t access);
-  double atomic(std::uint32_t sm, double time, std::size_t access);
+  double atomic(std::uint32_t sm, double time, std::size_t access, const Cost& cost, double& sent);
   // `gathered`: by the lanes of a warp, each from an address of its own.
   double copy_in(std::uint32_t sm, double time, std::size_t copy, double latency, bool gathered = false);
   // `read`: when shared memory has been read. Returns when global memory has been written.
@@ -88,6 +88,7 @@ class Memory {
   Shape shape(std::size_t access) const;
   static std::uint32_t sectors_of(const Shape& s, std::uint32_t i);
   static Tag& in_l1(Sm& sm, std::uint64_t line);
+  Server& slice(std::uint64_t line);
   double written(std::uint32_t sm, double time, std::size_t access, double cycles);
   double given(double time, std::size_t copy, double latency);
   // When what is loaded of [address, address + bytes) has come into the L2 cache, from memory or on its way
@@ -106,9 +107,10 @@ class Memory {
   const Machine& m_;
   std::vector<Sm> sms_;
   Server l2_, hbm_;
-  std::vector<Server> slices_;  // of the L2 cache: atomics on a word take turns there
-  Lines touched_, given_;       // given_: copies by address, when the L2 cache last gave their bytes
-  double resident_ = 1;         // the part of the footprint that the L2 cache holds at the start
+  std::vector<Server> slices_;       // of the L2 cache, which change words
+  Lines touched_, given_, changed_;  // given_: copies by address, when the L2 cache last gave their bytes;
+                                     // changed_: lines, when their last change that takes long was done
+  double resident_ = 1;              // the part of the footprint that the L2 cache holds at the start
   double last_write_ = 0, bytes_l2_ = 0, bytes_hbm_ = 0;
 };
 

@@ -78,6 +78,7 @@ struct Cost {
   std::uint8_t order = 0;  // of Order
   std::int32_t argument = 0;
   float slots = 0, busy = 0, latency = 0;  // cycles
+  float turn = 0;                          // of an atomic, from one change of a word to the next
 };
 
 struct Mention {
@@ -138,11 +139,11 @@ struct Trace {
 struct Machine {
   std::uint32_t sms;
   bool warm;  // what the launch touches is in the L2 cache, as far as it fits
-  double launch, cold_start, translation, cta_start, cta_interval;
+  double launch, launch_all, cold_start, translation, cta_start, cta_interval;
   double branch, predicate, code_capacity, code_rate;
   double l1_latency, l2_latency, hbm_latency, atomic_latency;
   double load_port, load_rate, l2_lines, store_rate, hbm_rate, l1_capacity, l2_capacity;
-  double atomic_turn, atomic_rate, first_load, store_line;
+  double atomic_turn, atomic_sector, atomic_port, atomic_queue, atomic_rate, first_load, store_line;
   std::uint32_t l2_slices;
   double copy_latency, tensor_copy_latency, copy_port, copy_rate, same_copy_rate, copy_store_port,
       copy_store_latency;

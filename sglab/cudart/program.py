@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from sglab.compilers.cache import cached, content_key
+from sglab.cudart.libraries import libraries_not_opened, require_libraries, said_of
 from sglab.cudart.runtime import LIBRARY, require_library
 from sglab.gpu.architecture import Architecture
 
@@ -37,7 +40,10 @@ def run_program(
         folder: where it starts; None for this process's.
 
     Returns:
-        with stdout and stderr as text.
+        with stdout and stderr as text. If the program failed, stderr also names libraries that it tried to open.
+
+    Raises:
+        GpuError: the program needs libraries that are missing, or has NVIDIA's runtime in it.
     """
     limits = Architecture.parse(arch).limits
     major, minor = divmod(Architecture.parse(arch).capability, 10)
@@ -49,7 +55,23 @@ def run_program(
     if sanitize:
         variables["SGLAB_SANITIZE"] = "1"
     words = [str(word) for word in command]
-    return subprocess.run(words, env=variables, capture_output=True, text=True, timeout=timeout, cwd=folder)
+    require_libraries(program_file(words[0], variables, folder), variables)
+    with TemporaryDirectory() as notes:
+        watched = {"LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": f"{notes}/searches"} if "LD_DEBUG" not in variables else {}
+        ran = subprocess.run(
+            words, env={**variables, **watched}, capture_output=True, text=True, timeout=timeout, cwd=folder
+        )
+        if ran.returncode != 0:
+            searches = [file.read_text(errors="replace") for file in Path(notes).iterdir()]
+            ran.stderr += said_of(libraries_not_opened(ran.stdout + ran.stderr, searches))
+    return ran
+
+
+def program_file(name: str, env: Mapping[str, str], folder: Path | None) -> Path:
+    """The file that the system runs for the first word of a command."""
+    if os.sep not in name:
+        return Path(shutil.which(name, path=env.get("PATH")) or name)
+    return (folder or Path()) / name
 
 
 def runtime_folder() -> Path:

@@ -171,7 +171,7 @@ class EmulatedDevice:
         sanitizer = self._sanitizer(launch)
         report, columns = self._start(self._machine.record, launch, sanitizer, details)
         columns = columns | {"details": details}
-        code, allocations = launch.kernel.code, launch.allocations
+        code, allocations = launch.kernel.code, launch.allocations_as_given
         log = EventLog(launch.kernel.name, launch.geometry, code, report, columns, allocations=allocations)
         report.findings = _findings(sanitizer, launch, report, LogCast(launch, log))
         return log

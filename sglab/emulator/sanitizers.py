@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from collections import Counter
 from collections.abc import Collection
+from types import FrameType
 
 from sglab.events.cast import Cast
+from sglab.events.cluster.columns import readable
 from sglab.gpu import core
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import LaunchError, LaunchWarning
@@ -45,11 +49,25 @@ def read_findings(
 
 
 def read_warnings(report: core.LaunchReport, launch: Launch, cast: Cast | None = None) -> tuple[Finding, ...]:
-    """The warnings of a launch without sanitizers; each is given as a LaunchWarning, too."""
+    """The warnings of a launch without sanitizers; the first of each kind is given as a LaunchWarning, too, at the line
+    outside of sglab that launched."""
     found = _read(report.warnings, launch, None, cast)
-    for each in found:
-        warnings.warn(f"{each.kernel}: {each}", LaunchWarning, stacklevel=2)
+    kinds = Counter(each.kind for each in found)
+    for kind, count in kinds.items():
+        first = next(each for each in found if each.kind == kind)
+        places = "place" if count == 2 else "places"
+        others = f"\n  and at {count - 1} more {places}; LaunchReport.findings has all" if count > 1 else ""
+        warnings.warn(f"{readable(first.kernel)}: {first}{others}", LaunchWarning, stacklevel=_outside())
     return found
+
+
+def _outside() -> int:
+    """The stack level, as warnings.warn counts for its caller, of the first function outside of sglab."""
+    level = 0
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "sglab":
+        level, frame = level + 1, frame.f_back
+    return level + 1
 
 
 def _read(rows: list[core.Row], launch: Launch, before: int | None, cast: Cast | None) -> tuple[Finding, ...]:

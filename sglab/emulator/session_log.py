@@ -35,7 +35,7 @@ class SessionLog:
             report, columns, fault = self._session.record()
         launch = self._state.launch
         code, geometry, fault = self._state.code, launch.geometry, self._state.code.with_own_lines(fault)
-        return EventLog(launch.kernel.name, geometry, code, report, columns, fault, launch.allocations)
+        return EventLog(launch.kernel.name, geometry, code, report, columns, fault, launch.allocations_as_given)
 
     def record(self) -> EventLog:
         """The same.

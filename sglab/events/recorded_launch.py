@@ -21,7 +21,7 @@ class RecordedLaunch(EventColumns):
         """The launch on a model of a GPU: modelled times for every event and every asynchronous operation, in ns.
 
         Args:
-            arch: sm_90 (H100 SXM) or sm_100 (B200), with or without a suffix.
+            arch: sm_90 (H100 SXM) or sm_100 (B200), with or without a suffix; h200 for an H200's figures.
             l2: "warm": the launch before has just touched the same memory; "cold": the L2 cache holds none of it.
             registers: 32-bit registers per thread, which decide how many CTAs an SM holds; None: an estimate.
 

@@ -53,6 +53,16 @@ class Launch:
         """The spans in order of address, those that overlap joined into one; an emulator holds the kernel to them."""
         return merged(self.spans)
 
+    @property
+    def allocations_as_given(self) -> tuple[Allocation, ...]:
+        """The same in the order of the arguments, which does not depend on where the process has them."""
+        first = {
+            one: next(n for n, span in enumerate(self.spans) if one.address <= span.address < one.address + one.nbytes)
+            for one in self.allocations
+            if one.nbytes
+        }
+        return tuple(sorted(first, key=first.__getitem__))
+
 
 class Device(Protocol):
     """A GPU, real or emulated."""

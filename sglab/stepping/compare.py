@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, Literal
 
 from sglab.emulator.captures import CapturedLaunch
 from sglab.emulator.device import EmulatedDevice
+from sglab.events.cluster.columns import readable
 from sglab.gpu.device import Device
 from sglab.gpu.errors import LaunchError
 from sglab.gpu.relocation import Relocation
 from sglab.stepping.comparison import Comparison, Difference, Parting, Store
-from sglab.stepping.first_store import first_store
+from sglab.stepping.first_store import addresses, first_store
+from sglab.stepping.launch import Interpreted
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Function = Callable[..., Any]
+_NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+Other = CapturedLaunch | Device | Function | Literal["interpreter"]
 Tensors = Mapping[str, "Tensor"]
 
 
 def compare(
     a: CapturedLaunch,
-    b: CapturedLaunch | Device | Function,
+    b: Other,
     *,
     rtol: float = 0.0,
     atol: float = 0.0,
@@ -37,8 +42,9 @@ def compare(
     Args:
         a: what `sglab.step` gives, or one launch of a capture.
         b: another such launch on the same tensors; a device, where the kernel of `a` runs again, such as
-            gpu.CudaDevice(0); or a function, such as a launch on a GPU or a reference, that is called with copies of
-            the tensors by name and writes to them.
+            gpu.CudaDevice(0); "interpreter", where a Triton kernel runs again under Triton's interpreter; or a
+            function, such as a launch on a GPU or a reference, that is called with copies of those tensors that it has
+            parameters for, by name, and writes to them.
         rtol, atol: values count as different beyond atol + rtol · |b|; NaN equals NaN.
         tensors: what to compare, by name; those of `a` unless given, which a captured launch does not have.
 
@@ -61,7 +67,7 @@ def compare(
         other, right = _run(a, b, named)
         differences = tuple(_differences(left, right, rtol, atol))
         parting = _parting(a, other, named, before, differences)
-        return Comparison(a.name, _name(a, b), differences, parting)
+        return Comparison(readable(a.name), _name(a, b), differences, parting)
     finally:
         _put(named, before)
 
@@ -81,11 +87,13 @@ def _named(a: CapturedLaunch, tensors: Tensors | None) -> Tensors:
     return named
 
 
-def _name(a: CapturedLaunch, b: CapturedLaunch | Device | Function) -> str:
+def _name(a: CapturedLaunch, b: Other) -> str:
     if isinstance(b, CapturedLaunch):
-        return b.name
+        return readable(b.name)
+    if isinstance(b, str):
+        return f"{readable(a.name)} under Triton's interpreter"
     name = str(getattr(b, "name", None) or getattr(b, "__name__", type(b).__name__))
-    return f"{a.name} on {name}" if hasattr(b, "torch_device") else name
+    return f"{readable(a.name)} on {name}" if hasattr(b, "torch_device") else name
 
 
 def _put(tensors: Tensors, values: Tensors) -> None:
@@ -94,9 +102,9 @@ def _put(tensors: Tensors, values: Tensors) -> None:
 
 
 def _run(
-    a: CapturedLaunch, b: CapturedLaunch | Device | Function, tensors: Tensors
-) -> tuple[CapturedLaunch | None, dict[str, Tensor]]:
-    """Runs `b`; the launch that can be stepped, if there is one, and what it left in the tensors."""
+    a: CapturedLaunch, b: Other, tensors: Tensors
+) -> tuple[CapturedLaunch | Interpreted | None, dict[str, Tensor]]:
+    """Runs `b`; the launch whose stores can be found, if there is one, and what it left in the tensors."""
     if isinstance(b, CapturedLaunch):
         for name, tensor in tensors.items():
             if not any(_holds(span.address, span.nbytes, tensor) for span in b.launch.allocations):
@@ -109,16 +117,51 @@ def _run(
         other = CapturedLaunch.prepared(b.device, b.launch)
     elif isinstance(b, EmulatedDevice):
         other = CapturedLaunch.prepared(b, a.launch)
+    elif isinstance(b, str):
+        interpreted = _interpreted(a, b)
+        interpreted.run()
+        return interpreted, {name: tensor.clone() for name, tensor in tensors.items()}
     elif hasattr(b, "torch_device"):
         return None, _on_gpu(a, b, tensors)
     elif callable(b):
         copies = {name: tensor.clone() for name, tensor in tensors.items()}
-        b(**copies)
+        b(**_taken(b, copies))
         return None, copies
     else:
-        raise LaunchError(f"b: expected a launch, a device or a function; got {type(b).__name__}")
+        raise LaunchError(f'b: expected a launch, a device, "interpreter" or a function; got {type(b).__name__}')
     other.run()
     return other, {name: tensor.clone() for name, tensor in tensors.items()}
+
+
+def _taken(function: Function, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Those of the tensors that a function takes.
+
+    Raises:
+        LaunchError: it needs what is no tensor of the launch.
+    """
+    try:
+        parameters = signature(function).parameters.values()
+    except (TypeError, ValueError):  # of some built-in functions there is none
+        return tensors
+    if any(each.kind is Parameter.VAR_KEYWORD for each in parameters):
+        return tensors
+    needed = [each for each in parameters if each.default is Parameter.empty and each.kind in _NAMED]
+    lacking = [each.name for each in needed if each.name not in tensors]
+    if lacking:
+        raise LaunchError(
+            f"b: the function has a parameter {lacking[0]}, which is no tensor of the launch; it is called with "
+            f"{', '.join(tensors)} by name, as far as it takes them"
+        )
+    return {each.name: tensors[each.name] for each in parameters if each.name in tensors}
+
+
+def _interpreted(a: CapturedLaunch, word: str) -> Interpreted:
+    if word != "interpreter":
+        raise LaunchError(f'b: expected a launch, a device, "interpreter" or a function; got {word!r}')
+    found: Interpreted | None = getattr(a, "interpreted", None)
+    if found is None:
+        raise LaunchError(f'b: "interpreter" runs Triton kernels; {a.name} is none that sglab.step was given')
+    return found
 
 
 def _holds(address: int, nbytes: int, tensor: Tensor) -> bool:
@@ -149,7 +192,7 @@ def _differences(left: Tensors, right: Tensors, rtol: float, atol: float) -> lis
 
 def _parting(
     a: CapturedLaunch,
-    b: CapturedLaunch | None,
+    b: CapturedLaunch | Interpreted | None,
     tensors: Tensors,
     before: Tensors,
     differences: tuple[Difference, ...],
@@ -162,8 +205,13 @@ def _parting(
     # What `a` never wrote is where only `b` did.
     name, flat = found or (differences[0].tensor, int(differences[0].where.flatten().nonzero()[0]))
     difference = next(each for each in differences if each.tensor == name)
-    stores = []
-    for launch in (a, b):
-        _put(tensors, before)
-        stores.append(None if launch is None else Store.last(launch, tensors[name], flat))
-    return Parting(name, *difference.element(flat), *stores)
+    _put(tensors, before)
+    left = Store.last(a, tensors[name], flat)
+    _put(tensors, before)
+    return Parting(name, *difference.element(flat), left, _last_store(b, tensors[name], flat))
+
+
+def _last_store(launch: CapturedLaunch | Interpreted | None, tensor: Tensor, flat: int) -> Store | Any:
+    if launch is None or isinstance(launch, CapturedLaunch):
+        return None if launch is None else Store.last(launch, tensor, flat)
+    return launch.last_store(int(addresses(tensor)[flat]), tensor.element_size())

@@ -13,6 +13,8 @@ from sglab.stepping.first_store import Span, addresses
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from sglab.triton.interpreter import InterpretedStore
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -109,7 +111,8 @@ class Parting:
     Attributes:
         index: in the tensor.
         left, right: its value after `a` and after `b`.
-        a, b: the stores that left these values; None where a launch cannot be stepped or did not write.
+        a, b: the stores that left these values; None where a launch cannot be stepped or did not write. Under Triton's
+            interpreter: program and source line, without a session.
     """
 
     tensor: str
@@ -117,11 +120,13 @@ class Parting:
     left: float | int | bool
     right: float | int | bool
     a: Store | None
-    b: Store | None
+    b: Store | InterpretedStore | None
 
     def __str__(self) -> str:
         lines = [f"they part at {self.tensor}{list(self.index)}: a has {self.left}, b has {self.right}"]
         lines += [f"  {name} stored it: {store}" for name, store in (("a", self.a), ("b", self.b)) if store is not None]
+        if self.a is not None:
+            lines.append("  .parting.a.open() stands there: go back() from it to what made the value")
         return "\n".join(lines)
 
 
@@ -149,3 +154,7 @@ class Comparison:
         if self.equal:
             return f"{self.a} and {self.b} leave the same"
         return "\n".join([f"a: {self.a}, b: {self.b}", *map(str, self.differences), str(self.parting)])
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What a notebook shows where a cell ends with it."""
+        printer.text(str(self))

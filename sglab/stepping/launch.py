@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sglab.emulator.captures import CapturedLaunch
 from sglab.emulator.device import EmulatedDevice
@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from sglab.widgets import KernelDebugger
 
 
+class Interpreted(Protocol):
+    """A launch under an interpreter, on the tensors of the launch whose it is."""
+
+    def run(self) -> None: ...
+
+    def last_store(self, address: int, nbytes: int) -> object | None:
+        """Runs it, too, and says what wrote to these bytes last."""
+        ...
+
+
 class KernelLaunch(CapturedLaunch):
     """A launch on the emulator with the memory that it found, not run or run already.
 
@@ -26,6 +36,7 @@ class KernelLaunch(CapturedLaunch):
         tensors: what the kernel works on, by parameter name; host copies where the caller's are on a GPU.
         remarks: what a reader should know: which configuration was taken, that tensors were copied.
         shows: whether a cell that ends with it shows the debugger, which begins before the first instruction.
+        interpreted: the same launch under Triton's interpreter, of a Triton kernel.
     """
 
     tensors: Mapping[str, Any]
@@ -46,6 +57,7 @@ class KernelLaunch(CapturedLaunch):
         made.tensors, made.remarks, made.shows = tensors, remarks, shows
         return made
 
+    interpreted: Interpreted | None = None
     _session: Session | None = None
     _debugger: KernelDebugger | None = None
 

@@ -4,6 +4,7 @@ driver."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -14,6 +15,7 @@ from sglab.stepping.device import COPIED, arch_of, stepped_on
 from sglab.stepping.host import HostCopies, as_tensor, gpu_of
 from sglab.stepping.launch import KernelLaunch
 from sglab.triton.emulator import EmulatedLauncher
+from sglab.triton.interpreter import InterpretedStore, interpret, last_store
 from sglab.triton.routing import canonical_grid, tensors
 from sglab.triton.specialize import Specializer, language_is_interpreted
 
@@ -67,7 +69,24 @@ def triton_launch(
     if lacking:
         raise LaunchError(f"{kernel.__name__}: the emulator lacks {', '.join(lacking)}")
     named = {name: one for name, one in tensors(bound.values) if hasattr(one, "untyped_storage")}
-    return KernelLaunch.of(device, launch, named, (*remarks, *([COPIED] if len(copies) else [])))
+    made = KernelLaunch.of(device, launch, named, (*remarks, *([COPIED] if len(copies) else [])))
+    made.interpreted = _Interpreted(kernel, sizes, bound.values)
+    return made
+
+
+@dataclass(frozen=True)
+class _Interpreted:
+    """See launch.Interpreted."""
+
+    kernel: Any
+    grid: tuple[int, int, int]
+    values: Mapping[str, Any]
+
+    def run(self) -> None:
+        interpret(self.kernel, self.grid, self.values)
+
+    def last_store(self, address: int, nbytes: int) -> InterpretedStore | None:
+        return last_store(self.kernel, self.grid, self.values, address, nbytes)
 
 
 def _unwrapped(function: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, dict[str, Any], list[str]]:

@@ -8,29 +8,87 @@ helper functions (Triton's own library included) are interpreted too, and afterw
 from __future__ import annotations
 
 import ast
+import linecache
+import sys
 import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import numpy.typing as npt
 
 from sglab.gpu.fault import KernelError
-from sglab.triton.memory import CheckedMemory
+from sglab.triton.memory import CheckedMemory, OnWrite
 from sglab.triton.promotion import Promotion
 
 _one_at_a_time = threading.RLock()  # the interpreter keeps the running program's index in a global
 _rewritten: dict[Callable, Callable] = {}
 
 
-def interpret(kernel: Any, grid: tuple[int, int, int], arguments: Mapping[str, Any]) -> str:
+@dataclass(frozen=True)
+class InterpretedStore:
+    """A store or an atomic operation under the interpreter.
+
+    Attributes:
+        program: its index in the grid.
+        file, line: in the kernel's source.
+    """
+
+    program: tuple[int, int, int]
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        text = linecache.getline(self.file, self.line).strip()
+        return f"program {self.program} of Triton's interpreter, {Path(self.file).name}:{self.line} `{text}`"
+
+
+def last_store(
+    kernel: Any, grid: tuple[int, int, int], arguments: Mapping[str, Any], address: int, nbytes: int
+) -> InterpretedStore | None:
+    """Runs a launch and says what wrote to some bytes last; None if nothing did.
+
+    Args:
+        kernel, grid, arguments: as of interpret.
+        address, nbytes: of an element of a tensor.
+    """
+    from triton.runtime import interpreter
+
+    own, found = kernel.fn.__code__.co_filename, list[InterpretedStore]()
+
+    def on_write(promotion: Promotion, addresses: npt.NDArray[np.uint64], size: int) -> None:
+        begin, length = promotion.places(address, nbytes)
+        if not ((addresses < begin + length) & (addresses + np.uint64(size) > begin)).any():
+            return
+        frame: types.FrameType | None = sys._getframe()
+        while frame is not None and frame.f_code.co_filename != own:
+            frame = frame.f_back
+        if frame is not None:
+            found[:] = [InterpretedStore(interpreter.interpreter_builder.grid_idx, own, frame.f_lineno)]
+
+    interpret(kernel, grid, arguments, on_write)
+    return found[0] if found else None
+
+
+def interpret(
+    kernel: Any,
+    grid: tuple[int, int, int],
+    arguments: Mapping[str, Any],
+    on_write: Callable[[Promotion, npt.NDArray[np.uint64], int], None] | None = None,
+) -> str:
     """Runs every program of `grid`, one after the other; returns a remark on how, or "".
 
     Args:
         kernel: triton.JITFunction.
         arguments: every parameter by name, defaults filled in; tensors on the CPU.
+        on_write: called before each store and atomic operation with what stands in for the caller's tensors, the
+            addresses of its elements and their size.
 
     Raises:
         KernelError: an operation failed, or touched memory outside the tensors; tensors keep what was stored so far.
@@ -38,7 +96,8 @@ def interpret(kernel: Any, grid: tuple[int, int, int], arguments: Mapping[str, A
     from triton.runtime import interpreter
 
     promotion = Promotion(kernel.__name__, arguments)
-    with _one_at_a_time, _interpreting(kernel, promotion.arguments):
+    seen = None if on_write is None else partial(on_write, promotion)
+    with _one_at_a_time, _interpreting(kernel, promotion.arguments, seen):
         values = {
             param.name: value if param.is_constexpr else _device_value(interpreter, value)
             for param, value in zip(kernel.params, promotion.arguments.values(), strict=True)
@@ -56,7 +115,7 @@ def interpret(kernel: Any, grid: tuple[int, int, int], arguments: Mapping[str, A
 
 
 @contextmanager
-def _interpreting(kernel: Any, arguments: Mapping[str, Any]) -> Iterator[None]:
+def _interpreting(kernel: Any, arguments: Mapping[str, Any], on_write: OnWrite | None) -> Iterator[None]:
     """Within it, Triton's language means the interpreter's, for this kernel and all that it calls."""
     from triton.runtime import interpreter
     from triton.runtime.jit import JITFunction
@@ -71,7 +130,7 @@ def _interpreting(kernel: Any, arguments: Mapping[str, Any]) -> Iterator[None]:
         enter(function)
         return _rewrite(function)(*args, **kwargs)
 
-    memory = CheckedMemory(interpreter._interpreter, arguments)
+    memory = CheckedMemory(interpreter._interpreter, arguments, on_write)
     with ExitStack() as stack:
         stack.enter_context(patch.object(JITFunction, "__call__", call))
         stack.enter_context(patch.object(interpreter, "_interpreter", memory))

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sglab.gpu.fault import KernelError
 from sglab.triton.routing import storages
+
+OnWrite = Callable[[npt.NDArray[np.uint64], int], None]
 
 
 class CheckedMemory:
     """Stands in for the interpreter's raw memory functions; every active pointer must fall into a launch's tensor.
 
     A tensor represents its whole storage, so a kernel may index from a view into the pool around it.
+
+    Args:
+        raw: the interpreter's functions.
+        arguments: of the launch, by name.
+        on_write: called before each store or atomic operation with the addresses of its elements and their size.
     """
 
-    def __init__(self, raw: Any, arguments: Mapping[str, Any]) -> None:
-        self._raw = raw
+    def __init__(self, raw: Any, arguments: Mapping[str, Any], on_write: OnWrite | None = None) -> None:
+        self._raw, self._on_write = raw, on_write
         regions: dict[int, tuple[int, str]] = {}
         for name, storage in storages(arguments):
             regions.setdefault(storage.data_ptr(), (storage.data_ptr() + storage.nbytes(), name))
@@ -54,6 +62,8 @@ class CheckedMemory:
             inside &= active + np.uint64(size) <= self._ends[np.maximum(index, 0)]
         if not inside.all():
             self._refuse(what, int(active[~inside][0]), size, int((~inside).sum()))
+        if self._on_write is not None and what != "load":
+            self._on_write(active, size)
 
     def _refuse(self, what: str, address: int, size: int, count: int) -> None:
         message = f"{what} of {size} bytes at {address:#x} is outside every tensor of the launch"

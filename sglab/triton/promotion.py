@@ -33,6 +33,14 @@ class Promotion:
     def active(self) -> bool:
         return bool(self._wide)
 
+    def places(self, address: int, nbytes: int) -> tuple[int, int]:
+        """Where the kernel finds what the caller has at an address: itself, or its stand-in."""
+        for begin, (narrow, wide) in self._wide.items():
+            offset = address - begin
+            if 0 <= offset < narrow.nbytes:
+                return wide.data_ptr() + 2 * offset, 2 * nbytes
+        return address, nbytes
+
     def write_back(self) -> None:
         """Rounds into the caller's tensors what the kernel changed; untouched elements keep their exact bits."""
         for narrow, wide in self._wide.values():

@@ -5,6 +5,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -202,3 +203,49 @@ def test_a_plain_launch_warns_of_what_ptx_leaves_undefined() -> None:
     assert [(each.severity, each.at.lanes) for each in report.findings] == [("warning", 0xFFFF0000)]
     sanitized = module["k"].launch(gpu.EmulatedDevice("sm_100a", sanitize=True), grid=1, block=32, args=[])
     assert [each.kind for each in sanitized.findings] == ["lane_outside_its_member_mask"]
+
+
+def test_a_kind_of_warning_is_said_once_a_launch_where_the_caller_is() -> None:
+    module = gpu.load(
+        ".version 8.8\n.target sm_100a\n.address_size 64\n"
+        ".entry _ZN3own4kindEv() { .reg .b32 r;\n redux.sync.add.u32 r, 1, 0xffff;\n"
+        " redux.sync.add.u32 r, 1, 0xff;\n ret; }",
+    )
+    with pytest.warns(gpu.LaunchWarning) as said:
+        report = module["_ZN3own4kindEv"].launch(gpu.EmulatedDevice("sm_100a"), grid=1, block=32, args=[])
+    assert [each.at.instruction.ptx_line for each in report.findings] == [5, 6]
+    assert [warning.filename for warning in said] == [__file__]
+    text = str(said[0].message)
+    assert text.startswith("own::kind: warning: lane_outside_its_member_mask")
+    assert text.endswith("and at 1 more place; LaunchReport.findings has all")
+
+
+def test_equal_alignment_asks_the_same_of_memory_wherever_it_lies() -> None:
+    """CUDA's allocations begin at multiples of 512 bytes; the host's do not."""
+    module = gpu.load(
+        ".version 8.8\n.target sm_100a\n.address_size 64\n"
+        ".entry k(.param .u64 p) { .reg .b32 r<3>; .reg .b64 d<3>; ld.param.u64 d0, [p]; mov.u32 r0, %tid.x;"
+        " mul.wide.u32 d1, r0, 48; add.s64 d1, d0, d1; ld.global.b32 r1, [d1]; ret; }",
+    )
+    room = np.zeros(8192, np.uint8)
+    start = -room.ctypes.data % 512
+    asked = set()
+    for offset in (0, 16, 64, 96, 448):
+        tensor = torch.from_numpy(room[start + offset :][:2048])
+        device = gpu.EmulatedDevice("sm_100a")
+        rows = device.record(module["k"].prepare(device, grid=1, block=32, args=[tensor])).accesses
+        asked.add((int(rows.sectors[0]), int(rows.lines[0])))
+    assert asked == {(32, 12)}
+
+
+def test_a_log_has_memory_in_the_order_of_the_arguments() -> None:
+    header = ".version 8.8\n.target sm_100a\n.address_size 64\n"
+    text = header + ".entry k(.param .u64 a, .param .u64 b, .param .u64 c) { ret; }"
+    room, device = np.zeros(4096, np.uint8), gpu.EmulatedDevice("sm_100a")
+    for order in ((0, 1024, 2048), (2048, 0, 1024), (1024, 2048, 0)):
+        args = [torch.from_numpy(room[at : at + 64]) for at in order]
+        log = device.record(gpu.load(text)["k"].prepare(device, grid=1, block=32, args=args))
+        assert [one.address for one in log.allocations] == [tensor.data_ptr() for tensor in args]
+    shared = torch.from_numpy(room[:512])
+    log = device.record(gpu.load(text)["k"].prepare(device, grid=1, block=32, args=[args[1], shared[64:], shared]))
+    assert [one.address for one in log.allocations] == [args[1].data_ptr(), shared.data_ptr()]

@@ -156,10 +156,26 @@ def test_what_does_not_fit_is_refused_by_name(tensors) -> None:
     a = launch(x=x, out=out)
     with pytest.raises(gpu.LaunchError, match="does not work on the tensor out"):
         parted(tensors, a, launch("other", "", x, torch.zeros(4, 64)))
-    with pytest.raises(gpu.LaunchError, match="expected a launch, a device or a function"):
+    with pytest.raises(gpu.LaunchError, match=r'expected a launch, a device, "interpreter" or a function; got int'):
         sglab.compare(a, 3)
     with pytest.raises(gpu.LaunchError, match=r"expected a launch, as sglab\.step"):
         sglab.compare(x, a)
+
+
+def test_a_function_gets_the_tensors_that_it_takes(tensors) -> None:
+    x, out = tensors
+    assert parted(tensors, launch(x=x, out=out), lambda out: out.copy_(2 * x)).equal
+    assert parted(tensors, launch(x=x, out=out), lambda out, scale=2, **more: out.copy_(scale * more["x"])).equal
+    with pytest.raises(gpu.LaunchError, match=r"a parameter scale, which is no tensor of the launch; .* with x, out"):
+        parted(tensors, launch(x=x, out=out), lambda out, scale: None)
+
+
+def test_a_notebook_shows_what_print_does(tensors) -> None:
+    formatter = pytest.importorskip("IPython.lib.pretty")
+    x, out = tensors
+    found = parted(tensors, launch(x=x, out=out), launch("again", AGAIN, x, out))
+    assert formatter.pretty(found) == str(found)
+    assert str(found).endswith(".parting.a.open() stands there: go back() from it to what made the value")
 
 
 @pytest.mark.gpu

@@ -35,14 +35,15 @@ std::uint32_t wavefronts_of(const LaneAccess& access, std::uint32_t lanes, std::
 
 }  // namespace
 
-std::uint8_t pieces(const LaneAccess& access, std::uint64_t span, std::uint32_t bytes, std::uint64_t size) {
+std::uint8_t pieces(const LaneAccess& access, std::uint64_t span, std::uint32_t bytes, std::uint64_t size,
+                    std::uint64_t shift) {
   const auto lanes = static_cast<std::uint64_t>(std::popcount(access.lanes));
   std::array<std::uint64_t, 2 * kLanes> all;
   std::size_t count = 0;
   std::uint64_t last = ~std::uint64_t{0};
   for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
-    const std::uint64_t first = address_of(access, rest) / size;
-    const std::uint64_t end = (address_of(access, rest) + bytes - 1) / size;
+    const std::uint64_t address = address_of(access, rest) - shift;
+    const std::uint64_t first = address / size, end = (address + bytes - 1) / size;
     if (first != last) all[count++] = first;
     if (end != first) all[count++] = end;
     last = end;

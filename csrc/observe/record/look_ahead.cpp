@@ -45,6 +45,15 @@ bool waits(Act act) {
   return act == Act::kNamedWait || act == Act::kClusterWait || act == Act::kMbarrierWait;
 }
 
+// How far an allocation begins past a multiple of 512 bytes, where CUDA's begin: what a launch asks of the
+// memories must not depend on where this process has it.
+std::uint64_t misplaced(const Warp& w, std::uint64_t address) {
+  constexpr std::uint64_t kAligned = 512;
+  if (w.allocation_begin <= address && address < w.allocation_end) return w.allocation_begin % kAligned;
+  const Allocation* const found = w.launch->find(address);
+  return found == nullptr ? 0 : found->begin % kAligned;
+}
+
 void look_at_access(const Warp& w, const Inst* inst, const AccessForm& form, Space space, std::uint64_t event,
                     Seen& seen) {
   const LaneAccess access = lane_access(w, inst, form, space);
@@ -57,12 +66,13 @@ void look_at_access(const Warp& w, const Inst* inst, const AccessForm& form, Spa
   const auto lanes = static_cast<std::uint8_t>(std::popcount(access.lanes));
   const std::uint64_t span = std::min<std::uint64_t>(high - low + form.bytes, 0xffffffffu);
   const bool global = space != Space::kShared;
+  const std::uint64_t shift = global ? misplaced(w, low) : 0;
   seen.accesses.push_back({event, low, static_cast<std::uint32_t>(span),
                            static_cast<std::uint32_t>(lanes) * form.bytes, lanes,
                            static_cast<std::uint8_t>(space == Space::kShared),
                            static_cast<std::uint8_t>((form.reads ? 1 : 0) | (form.writes ? 2 : 0)),
-                           global ? pieces(access, span, form.bytes, 32) : std::uint8_t{0},
-                           global ? pieces(access, span, form.bytes, 128) : std::uint8_t{0},
+                           global ? pieces(access, span, form.bytes, 32, shift) : std::uint8_t{0},
+                           global ? pieces(access, span, form.bytes, 128, shift) : std::uint8_t{0},
                            global ? std::uint8_t{0} : wavefronts(access, form)});
 }
 

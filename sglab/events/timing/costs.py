@@ -32,7 +32,8 @@ _GROUP = {"cp.async": 0, "bulk": 1, "wgmma": 2}
 
 @dataclass(frozen=True)
 class Cost:
-    """action: what happens besides; argument: of a wait, the groups that may stay open (-1: nothing may)"""
+    """action: what happens besides; argument: of a wait, the groups that may stay open (-1: nothing may); turn: of an
+    atomic, cycles from one change of a word to the next, if it is slower than its slice of the L2 cache"""
 
     unit: int = _ALU
     slots: float = 1
@@ -45,6 +46,7 @@ class Cost:
     streaming: bool = False
     read_only: bool = False
     order: int = 0
+    turn: float = 0
 
 
 def _block(latency: float) -> Cost:
@@ -103,14 +105,14 @@ COSTS: dict[str, Cost] = {
     # Barriers and fences.
     "barrier arrive": Cost(_NONE, 1, 0, 4, "arrive"),
     "barrier wait": Cost(_NONE, 1, 0, 2, "named wait"),
-    "cluster arrive": Cost(_LSU, 1, 1, 560, "arrive"),
+    "cluster arrive": Cost(_LSU, 1, 1, 0, "arrive"),
     "cluster arrive relaxed": Cost(_LSU, 1, 1, 20, "arrive"),
     "cluster wait": Cost(_NONE, 1, 0, 10, "phase wait"),
     "mbarrier": Cost(_LSU, 1, 1, 20),
     "mbarrier arrive": Cost(_LSU, 1, 2, 20, "arrive"),
     "mbarrier wait": Cost(_LSU, 2, 1, 22, "phase wait"),
     "copies arrive": Cost(_LSU, 1, 1, 20, "cp.async arrive"),
-    "fence": _block(671),
+    "fence": _block(0),
     "fence light": _block(9),
     "fence proxy": _block(30),
     "wgmma fence": Cost(_NONE, 1, 0, 4),
@@ -133,6 +135,9 @@ COSTS: dict[str, Cost] = {
 }
 # Relative to f16, the time that a multiplication of these elements takes.
 _NARROW = {"tf32": 2.0, "e4m3": 0.5, "e5m2": 0.5, "s8": 0.5, "u8": 0.5, "s4": 0.25, "u4": 0.25, "f64": 8.0}
+
+_LATENCIES = {"fence": "fence", "cluster arrive": "cluster_arrive"}  # cost classes whose latency is a GPU's figure
+_FLOATS = ("f16", "bf16", "f32", "f64")
 
 # What keeps ptxas from moving an instruction is in Effects.motion; this comes from the text around it.
 NO_UNROLL = 64
@@ -166,6 +171,11 @@ def instruction_costs(code: Code, figures: Figures) -> list[Cost]:
         figures: Of the GPU.
     """
     costs = [cost_of(effects) for effects in code.effects]
+    for pc, effects in enumerate(code.effects):
+        if effects.atomic and effects.type.startswith(_FLOATS):
+            costs[pc] = replace(costs[pc], turn=figures["atomic_float_turn"])
+        if effects.cost in _LATENCIES:
+            costs[pc] = replace(costs[pc], latency=figures[_LATENCIES[effects.cost]])
     for pc, halves in enumerate(code.kernel.converts_halves()):
         if halves:  # ptxas converts what holds 16 bits by I2F.U16, on XU
             costs[pc] = replace(COSTS["special"], order=costs[pc].order)
@@ -194,4 +204,5 @@ def cost_columns(rows: list[Cost]) -> dict[str, Array]:
         "slots": np.array([row.slots for row in rows], np.float32),
         "busy": np.array([row.busy for row in rows], np.float32),
         "latency": np.array([row.latency for row in rows], np.float32),
+        "turn": np.array([row.turn for row in rows], np.float32),
     }

@@ -1,13 +1,14 @@
 """The figures of the timing model: one table per architecture, every row with its unit and its source.
 
-Sources: `measured: KEY` is that entry of benchmarks/calibration/measured/h100.json (NVIDIA H100 80GB HBM3, 2026-11-21);
-`published: …` cites a document; `fitted` was chosen so that the launches that benchmarks/calibration/cases.py does not
-hold out come closest; `assumed` says what was assumed.
+Sources: `measured: KEY` is that entry of benchmarks/calibration/measured/h100.json (NVIDIA H100 80GB HBM3, 2026-11-21)
+or, of probes and launches, of kinds_h100.json there; for an H200 of h200.json and kinds_h200.json. `published: …` cites
+a document; `fitted` was chosen so that the launches that benchmarks/calibration/cases.py and kinds.py do not hold out
+come closest; `assumed` says what was assumed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from sglab.gpu.errors import LaunchError
@@ -62,6 +63,13 @@ _SM_90 = (
     ),
     Figure(
         "launch", 1400, "cycles", "from one launch to the next when nothing runs", "measured: launch.empty_kernel_us"
+    ),
+    Figure(
+        "launch_all",
+        260,
+        "cycles",
+        "the same, beyond it, when all SMs had CTAs",
+        "fitted: bits_mix, double_polynomial, mandelbrot, softmax_warps, stencil_line, 132 CTAs beside 1",
     ),
     Figure(
         "cold_start",
@@ -138,7 +146,35 @@ _SM_90 = (
         1.45,
         "cycles",
         "lanes that change one word, at its slice of the L2 cache",
-        "measured: probes.reduce_global_cycles_by_stride, 1 CTAs × 128, 0: 46.5 for 32 lanes",
+        "measured: probes.reduce_same_cycles_by_lanes, 132 CTAs, 1 lines, -32: 6,121 for 132 × 32 lanes",
+    ),
+    Figure(
+        "atomic_float_turn",
+        3.48,
+        "cycles",
+        "from one change of a word by floating-point arithmetic to the next",
+        "measured: probes.reduce_same_float_cycles_by_lanes, 132 CTAs, 1 lines, 1: 459 for 132 lanes",
+    ),
+    Figure(
+        "atomic_sector",
+        1.2,
+        "cycles",
+        "a sector of which words are changed, at its slice",
+        "measured: probes.reduce_same_cycles_by_lanes, 132 CTAs, 1 lines: 153 for 132 sectors of 8 words, 656 for 528",
+    ),
+    Figure(
+        "atomic_port",
+        1.08,
+        "cycles",
+        "lanes that change one word, out of one SM",
+        "measured: probes.reduce_same_cycles_by_lanes, 1 CTAs, 8 to 1024 lines, -32: 34.6 for 32 lanes",
+    ),
+    Figure(
+        "atomic_queue",
+        200,
+        "cycles",
+        "of work for which an SM's atomics may wait at a slice before its next ones wait",
+        "fitted: probes of reductions by 132 CTAs; 100 to 300 do equally well",
     ),
     Figure(
         "atomic_rate",
@@ -170,10 +206,11 @@ _SM_90 = (
     ),
     Figure(
         "l2_slices",
-        80,
+        48,
         "",
         "slices of the L2 cache, for atomics",
-        "assumed: l2_lines at one line per cycle of an L2 clock of 1.6 GHz",
+        "measured: atomic_rate, at atomic_sector; in groups of four lines, since 8 lines are twice as fast as one "
+        "(probes.reduce_same_cycles_by_lanes)",
     ),
     Figure(
         "store_line",
@@ -264,12 +301,20 @@ _SM_90 = (
         "from an mbarrier's arrival to what follows the wait",
         "measured: latency.mbarrier_ping_pong_round_cycles",
     ),
+    Figure("fence", 671, "cycles", "a fence of memory for the GPU", "measured: instruction.membar_gl"),
+    Figure(
+        "cluster_arrive",
+        560,
+        "cycles",
+        "until an arrival at a cluster's barrier that releases memory counts",
+        "measured: latency.cluster_barrier_256_threads_cycles, less remote_latency",
+    ),
     Figure(
         "cluster_latency",
-        190,
+        640,
         "cycles",
         "from the last arrival at a cluster's barrier to what follows",
-        "assumed: as remote_latency",
+        "fitted: cluster_ring, 4 CTAs; a barrier alone has remote_latency",
     ),
     Figure(
         "remote_latency",
@@ -310,32 +355,68 @@ _SM_100_NEW = (
 )
 
 
-def _changed(row: Figure) -> Figure:
-    if row.name not in _SM_100_CHANGES:
-        return (
-            row
-            if row.source.startswith("published: CUDA")
-            else replace(row, source=f"assumed: as sm_90 ({row.source})")
-        )
-    value, source = _SM_100_CHANGES[row.name]
-    return replace(row, value=value, source=source)
+# An H200 is an H100 with other memory, and with an L2 cache of a faster clock.
+_H200_CHANGES = {
+    "launch_all": (120, "fitted: bits_mix, double_polynomial, collatz, softmax_warps, stencil_line, 132 CTAs beside 1"),
+    "hbm_rate": (2185, "measured: bandwidth.hbm_read_gbs_by_ctas, 132 CTAs"),
+    "atomic_latency": (286, "measured: latency.atom_global_cycles"),
+    "load_port": (123, "measured: probes.load_words_cycles_by_stride, 1 CTAs × 1024, 32"),
+    "load_rate": (4610, "measured: probes.load_words_cycles_by_stride, 132 CTAs × 1024, 32"),
+    "l2_lines": (77.6, "measured: probes.load_words_cycles_by_stride, 132 CTAs × 1024, 128"),
+    "store_rate": (
+        2850,
+        "assumed: as far above probes.store_words_cycles_by_stride, 132 CTAs × 1024, 4 (2,410) as an H100's",
+    ),
+    "atomic_rate": (51, "measured: probes.reduce_global_cycles_by_stride, 132 CTAs × 1024, 8 to 128: 49 to 53 sectors"),
+    "atomic_sector": (0.94, "measured: atomic_rate, by as many slices as an H100 has"),
+    "copy_rate": (4540, "measured: pattern.bulk_shared_bytes_per_cycle_per_sm_by_group, 1"),
+    "fence": (266, "measured: instruction.membar_gl"),
+    "cluster_arrive": (150, "measured: latency.cluster_barrier_256_threads_cycles, less remote_latency"),
+    "cluster_latency": (270, "fitted: cluster_ring, 4 CTAs"),
+}
+# Measured there, too: the same within 6 %.
+_H200_SAME = (
+    *("clock", "barriers", "cta_start", "cta_interval", "branch", "predicate", "code_capacity", "code_rate"),
+    *("l1_latency", "l2_latency", "hbm_latency", "atomic_turn", "atomic_float_turn", "atomic_port", "same_copy_rate"),
+    *("copy_latency", "tensor_copy_latency", "copy_port", "copy_store_port", "copy_store_latency", "cp_async_latency"),
+    *("barrier_latency", "barrier_arrive", "mbarrier_latency", "remote_latency", "wgmma_latency", "tensor_macs"),
+    "shared_rate",
+)
+
+
+def _changed(row: Figure, changes: Mapping[str, tuple[float, str]], same: Collection[str]) -> Figure:
+    if row.name in changes:
+        value, source = changes[row.name]
+        return replace(row, value=value, source=source)
+    if row.name in same or row.source.startswith("published: CUDA"):
+        return row
+    return replace(row, source=f"assumed: as sm_90 ({row.source})")
+
+
+def _with(changes: Mapping[str, tuple[float, str]], same: Collection[str] = ()) -> tuple[Figure, ...]:
+    return tuple(_changed(row, changes, same) for row in _SM_90)
 
 
 FIGURES = {
     "sm_90": Figures("sm_90", "H100 SXM", _SM_90),
-    "sm_100": Figures("sm_100", "B200", (*map(_changed, _SM_90), *_SM_100_NEW)),
+    "h200": Figures("sm_90", "H200", _with(_H200_CHANGES, _H200_SAME)),
+    "sm_100": Figures("sm_100", "B200", (*_with(_SM_100_CHANGES), *_SM_100_NEW)),
 }
+_PRODUCTS = {"h100": "sm_90", "b200": "sm_100"}
 
 
-def figures_of(arch: str) -> Figures:
-    """arch: sm_90 or sm_100, with or without a suffix
+def figures_of(gpu: str) -> Figures:
+    """The figures of a GPU.
+
+    Args:
+        gpu: sm_90 (of an H100) or sm_100 (of a B200), with or without a suffix; or h100, h200, b200.
 
     Raises:
         LaunchError: there is no table for it.
     """
-    found = FIGURES.get(arch.rstrip("af"))
+    name = gpu.lower()
+    found = FIGURES.get(_PRODUCTS.get(name, name.rstrip("af")))
     if found is None:
-        raise LaunchError(
-            f"the timing model has figures for {' and '.join(FIGURES)}; got arch '{arch}'. Name one of these"
-        )
+        known = ", ".join(sorted({*FIGURES, *_PRODUCTS}))
+        raise LaunchError(f"the timing model has figures for {known}; got arch '{gpu}'. Name one of these")
     return found

@@ -1,4 +1,5 @@
-"""On which SM each CTA of a launch starts on an empty GPU, as %smid showed on an H100 (132 SMs, 600 CTAs)."""
+"""On which SM each CTA of a launch starts on an empty GPU, as %smid showed in launches on an H100 (132 SMs, 600 CTAs).
+Which GPC comes first after the one in two parts differs from launch to launch; here it is always the same."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def test_busy_intervals_do_not_overlap_and_lie_within_the_launch() -> None:
 
 def test_wrong_arguments_are_refused() -> None:
     log = record(chain("fma.rn.f32", 2))
-    with pytest.raises(LaunchError, match="sm_90 and sm_100; got arch 'sm_80'"):
+    with pytest.raises(LaunchError, match="b200, h100, h200, sm_100, sm_90; got arch 'sm_80'"):
         log.timed("sm_80")
     with pytest.raises(LaunchError, match="l2 must be 'warm' or 'cold'; got 'hot'"):
         log.timed("sm_90", l2="hot")

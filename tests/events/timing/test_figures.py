@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch")
 
 from sglab import gpu
-from sglab.events.timing import FIGURES
+from sglab.events.timing import FIGURES, figures_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -31,16 +31,52 @@ def test_every_figure_is_positive_and_names_its_source(arch: str) -> None:
         assert row.source.startswith(("measured: ", "published: ", "fitted", "assumed"))
 
 
-def test_measured_figures_name_entries_of_the_measurement() -> None:
-    measured = json.loads((ROOT / "benchmarks/calibration/measured/h100.json").read_text())["microbenchmarks"]
-    kinds = json.loads((ROOT / "benchmarks/calibration/measured/kinds_h100.json").read_text())
+@pytest.mark.parametrize(("gpu_name", "file"), [("sm_90", "h100.json"), ("h200", "h200.json")])
+def test_measured_figures_name_entries_of_the_measurement(gpu_name: str, file: str) -> None:
+    folder = ROOT / "benchmarks/calibration/measured"
+    measured = json.loads((folder / file).read_text())["microbenchmarks"]
+    kinds = json.loads((folder / f"kinds_{file}").read_text())
     measured["probes"] = {key.split(",")[0]: value for key, value in kinds["probes"].items()}
     measured["launches"] = {row["kernel"]: row for row in kinds["launches"]}
-    for row in FIGURES["sm_90"].rows:
+    figures = FIGURES[gpu_name]
+    for row in figures.rows:
         if row.source.startswith("measured: "):
             part, _, name = row.source.removeprefix("measured: ").split(",")[0].partition(".")
-            assert part in measured
+            assert part in measured or part in figures.by_name  # a figure that follows from another one
             assert not name or name in measured[part]
+
+
+def test_gpus_have_names_of_their_own() -> None:
+    assert figures_of("h100") is figures_of("sm_90a") is FIGURES["sm_90"]
+    assert figures_of("B200") is figures_of("sm_100a")
+    assert figures_of("H200").product == "H200"
+    with pytest.raises(gpu.LaunchError, match="b200, h100, h200, sm_100, sm_90; got arch 'sm_80'"):
+        figures_of("sm_80")
+
+
+def test_nothing_of_a_b200_is_called_measured() -> None:
+    for row in FIGURES["sm_100"].rows:
+        assert row.source.startswith(("assumed", "published")), row.name
+
+
+def flat(value: Any, path: str = "") -> dict[str, float]:
+    if isinstance(value, dict):
+        return {name: one for key, inner in value.items() for name, one in flat(inner, f"{path}/{key}").items()}
+    return {path: value} if isinstance(value, (int, float)) else {}
+
+
+def test_what_an_h200_is_said_to_have_as_an_h100_was_measured_so() -> None:
+    folder = ROOT / "benchmarks/calibration/measured"
+    h100, h200 = (
+        flat(json.loads((folder / name).read_text())["microbenchmarks"]) for name in ("h100.json", "h200.json")
+    )
+    checked = 0
+    for row in FIGURES["h200"].rows:
+        key = row.source.removeprefix("measured: ").split(",")[0].replace(".", "/")
+        if row == FIGURES["sm_90"].by_name[row.name] and f"/{key}" in h100:
+            assert h200[f"/{key}"] == pytest.approx(h100[f"/{key}"], rel=0.06), row.name
+            checked += 1
+    assert checked >= 7
 
 
 def test_the_page_shows_the_figures(calibration: Any) -> None:

@@ -10,10 +10,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from sglab import gpu
-from sglab.events.timing.placement import in_order_of_use, placement
+from sglab.events.timing.placement import _GROUPS, in_order_of_use, placement
 
 ROOT = Path(__file__).parents[3]
-PROBES = json.loads((ROOT / "benchmarks/calibration/measured/kinds_h100.json").read_text())["probes"]
+MEASURED = ROOT / "benchmarks/calibration/measured"
+PROBES = json.loads((MEASURED / "kinds_h100.json").read_text())["probes"]
 OWN = 2**18
 
 
@@ -25,13 +26,13 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> Any:
     return shipped
 
 
-def cycles(shipped: Any, name: str, ctas: int, threads: int, stride: int) -> float:
+def cycles(shipped: Any, name: str, ctas: int, threads: int, stride: int, nbytes: int = OWN, trips: int = 16) -> float:
     """Per warp-instruction of one SM, as benchmarks/calibration/probes.py takes it, with fewer trips."""
-    device, trips, totals = gpu.EmulatedDevice("sm_90a"), 16, []
+    device, totals = gpu.EmulatedDevice("sm_90a"), []
     memory = torch.zeros(ctas * OWN, dtype=torch.uint8)
     for count in (trips, 3 * trips):
         out = torch.zeros(ctas, dtype=torch.int64)
-        made = shipped.kernel("probes", name).prepare(device, ctas, threads, args=[out, memory, count, stride, OWN])
+        made = shipped.kernel("probes", name).prepare(device, ctas, threads, args=[out, memory, count, stride, nbytes])
         timed = device.record(made).timed("sm_90", registers=32)
         totals.append(timed.total_ns * timed.figures["clock"])
     return (totals[1] - totals[0]) / (2 * trips * threads / 32)
@@ -55,6 +56,33 @@ def test_lanes_that_change_one_word_of_global_memory_take_turns(shipped: Any) ->
     assert cycles(shipped, "reduce_global", 1, 1024, 0) == pytest.approx(measured, rel=0.1)
 
 
+@pytest.mark.parametrize("lanes", [1, 8, 32, -8, -32])
+@pytest.mark.parametrize("name", ["reduce_same", "reduce_same_float"])
+def test_all_sms_change_one_line_in_turns(name: str, lanes: int, shipped: Any) -> None:
+    """A word changed by floating-point arithmetic takes 2.4 times as long as one by integers."""
+    measured = PROBES[f"{name}_cycles_by_lanes, 132 CTAs, 1 lines"][str(lanes)]
+    assert cycles(shipped, name, 132, 256, lanes, nbytes=1) == pytest.approx(measured, rel=0.05)
+
+
+@pytest.mark.parametrize("lanes", [32, -8, -32])
+def test_eight_lines_lie_in_two_slices(lanes: int, shipped: Any) -> None:
+    measured = PROBES["reduce_same_cycles_by_lanes, 132 CTAs, 8 lines"][str(lanes)]
+    assert cycles(shipped, "reduce_same", 132, 256, lanes, nbytes=8) == pytest.approx(measured, rel=0.1)
+
+
+def test_an_sm_waits_while_slices_have_much_to_change(shipped: Any) -> None:
+    """On 1,024 lines the slices reach two thirds of their rate, since SMs send their atomics in order."""
+    measured = PROBES["reduce_same_cycles_by_lanes, 132 CTAs, 1024 lines"]["-32"]
+    made = cycles(shipped, "reduce_same", 132, 256, -32, nbytes=1024, trips=64)
+    assert made == pytest.approx(measured, rel=0.15)
+
+
+def test_lanes_on_one_word_leave_an_sm_one_by_one(shipped: Any) -> None:
+    measured = PROBES["reduce_same_cycles_by_lanes, 1 CTAs, 1024 lines"]["-32"]
+    made = cycles(shipped, "reduce_same", 1, 256, -32, nbytes=1024, trips=64)
+    assert made == pytest.approx(measured, rel=0.15)
+
+
 @pytest.mark.parametrize("stride", [32, 128])
 def test_all_sms_load_at_the_rate_of_the_l2_cache(stride: int, shipped: Any) -> None:
     measured = PROBES["load_words_cycles_by_stride, 132 CTAs × 1024"][str(stride)]
@@ -63,12 +91,26 @@ def test_all_sms_load_at_the_rate_of_the_l2_cache(stride: int, shipped: Any) -> 
 
 @pytest.mark.parametrize("threads", [128, 256])
 def test_ctas_lie_where_they_lay(threads: int) -> None:
+    """In the launch from which the order of GPCs was taken."""
+    probes = json.loads((MEASURED / "placement_h100.json").read_text())["probes"]
     for ctas, least in ((132, 1.0), (600, 0.95)):
         key = f"placement of {ctas} CTAs × {threads}"
-        if key not in PROBES:
+        if key not in probes:
             continue
-        measured = in_order_of_use(np.array(PROBES[key]["sm"]))
+        measured = in_order_of_use(np.array(probes[key]["sm"]))
         assert (placement(ctas, 8, 132) == measured).mean() >= least
+
+
+@pytest.mark.parametrize("file", ["placement_h100.json", "kinds_h100.json", "kinds_h200.json"])
+@pytest.mark.parametrize("threads", [128, 256])
+def test_gpcs_take_their_ctas_in_turn_from_any_of_them(file: str, threads: int) -> None:
+    sms = json.loads((MEASURED / file).read_text())["probes"][f"placement of 600 CTAs × {threads}"]["sm"]
+    group_of = {sm: number for number, group in enumerate(_GROUPS) for sm in group}
+    assert [group_of[sm] for sm in sms[:8]] == [0] * 8
+    seen = [sm for sm in sms if group_of[sm] != 0][:124]  # once around
+    turns = list(dict.fromkeys(group_of[sm] for sm in seen))
+    assert turns == [1 + (turns[0] - 1 + step) % 8 for step in range(8)]
+    assert seen == [sm for turn in turns for sm in _GROUPS[turn]]
 
 
 @pytest.mark.parametrize(("ctas", "per_sm"), [(1, 1), (131, 8), (264, 2), (265, 2), (5000, 16)])
