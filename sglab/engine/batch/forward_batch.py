@@ -93,7 +93,8 @@ class ForwardBatch:
 
     encoder_lens: torch.Tensor | None = None
     """Encoder-decoder models: int64 [B], tokens of each request's encoder, whose slots come first in its row of
-    req_to_token; the other lengths and positions are the decoder's. Filled by the scheduler, as the one below."""
+    req_to_token; the other lengths and positions are the decoder's. Filled by the scheduler, as the three below."""
+    encoder_lens_cpu: list[int] | None = None
     encoder_out_cache_loc: torch.Tensor | None = None
     """int64 [encoder tokens], slots of the encoders that this pass runs; None: of none."""
     encoder_input_ids: list[torch.Tensor] | None = None
@@ -127,11 +128,11 @@ class ForwardBatch:
             token_to_kv_pool=model_runner.token_to_kv_pool,
             state_pool=model_runner.state_pool,
             spec_info=batch.spec_info,
-            encoder_lens=batch.encoder_lens,
-            encoder_input_ids=batch.encoder_input_ids,
-            encoder_out_cache_loc=batch.encoder_out_cache_loc,
+            encoder_lens_cpu=batch.encoder_lens_cpu,
             num_token_non_padded_cpu=len(batch.input_ids),
         )
+        if batch.encoder_lens is not None:
+            self._init_encoders(batch, device)
         if self.forward_mode.is_idle():
             self.positions = torch.empty(0, dtype=torch.int64, device=device)
         elif self.forward_mode.is_decode() or self.forward_mode.is_target_verify():
@@ -139,6 +140,13 @@ class ForwardBatch:
         else:
             self._init_extend(batch, device)
         return self
+
+    def _init_encoders(self, batch: ModelWorkerBatch, device: torch.device) -> None:
+        assert batch.encoder_lens is not None
+        self.encoder_lens = batch.encoder_lens.to(device)
+        if batch.encoder_input_ids is not None and batch.encoder_out_cache_loc is not None:
+            self.encoder_input_ids = [tokens.to(device) for tokens in batch.encoder_input_ids]
+            self.encoder_out_cache_loc = batch.encoder_out_cache_loc.to(device)
 
     def _init_extend(self, batch: ModelWorkerBatch, device: torch.device) -> None:
         assert batch.extend_prefix_lens is not None
