@@ -93,12 +93,13 @@ class TritonAttnBackend(AttentionBackend):
         """Nothing: no other metadata depends on the mask's contents."""
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
+        if inputs.layer.is_cross_attention:
+            check_encoder(inputs)
         if self.forward_metadata is None:
             raise RuntimeError("prepare comes before forward")
         self.refuse_layer(inputs.layer)
         meta = self.forward_metadata
         if inputs.layer.is_cross_attention:
-            check_encoder(inputs)
             assert meta.encoder is not None
             meta = meta.encoder
         run = self._decode if inputs.forward_batch.forward_mode.is_decode() else self._extend

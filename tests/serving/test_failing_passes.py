@@ -73,6 +73,18 @@ def test_a_chunk_that_failed_is_not_a_prefix_of_the_next_request() -> None:
         assert engine.generate(prompt, GREEDY).token_ids == alone()[PROMPTS.index(prompt)]
 
 
+def test_a_decode_that_failed_is_not_in_the_tree() -> None:
+    """A prefill's result puts its tokens into the tree, with the one whose decode is on its way."""
+    prompt = PROMPTS[0]
+    with Engine(tiny_llama(), disable_overlap_schedule=False, max_total_tokens=128, check_invariants=True) as engine:
+        passes = failing_at(engine, {1})
+        handle = engine.submit(prompt, GREEDY)
+        engine.run()
+        assert handle.output().finish_reason == "abort"
+        passes.clear()
+        assert engine.generate(prompt, GREEDY).token_ids == alone()[0]
+
+
 @pytest.mark.parametrize("failing", range(4))
 @pytest.mark.parametrize("tokens", [1, 2, 3])
 def test_the_pass_of_a_requests_last_token_fails(tokens: int, failing: int) -> None:

@@ -190,8 +190,7 @@ class Scheduler:
                 req.to_finish = FinishAbort(message)
                 self._any_to_finish = True
                 self._failed.append(req)
-        if not all(entry.samples for entry in scheduled.entries):
-            self._unwritten.append(scheduled.worker_batch.out_cache_loc)
+        self._unwritten.append(scheduled.worker_batch.out_cache_loc)
 
     # Planning.
 
@@ -236,8 +235,9 @@ class Scheduler:
                 self.tree_cache.remove(node)
 
     def _doomed_nodes(self) -> list[TreeNode]:
-        """What the tree has of chunks that failed: with overlap it had them before that was known. Requests that the
-        pass planned meanwhile prefills after them end, too."""
+        """What the tree has of passes that failed. With overlap it takes a chunk when the next one is planned, and with
+        a prefill's result also the token whose pass is on its way. Requests that were admitted behind these end, too.
+        """
         if not self._unwritten:
             return []
         nodes = self.tree_cache.nodes_of(torch.cat(self._unwritten))
