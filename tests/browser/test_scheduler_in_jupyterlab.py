@@ -46,7 +46,9 @@ def test_a_run_is_followed_and_a_step_opens_in_a_tab(open_lab: Callable[..., Lab
     before = notebook.bounding_box()
     scheduler.get_by_role("button", name="Split KV").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".sglab-tab:visible .sg-title")).to_have_text(["Split KV"])  # in the first one's place, as a tab
+    expect(page.locator(".sglab-tab:visible .sg-title")).to_have_text(
+        ["Split KV"]
+    )  # in the first one's place, as a tab
     assert before is not None and notebook.bounding_box() == before
 
     page.evaluate("window.jupyterapp.shell.activateById('sglab-panel')")
