@@ -57,6 +57,9 @@ class EngineConfig:
     max_running_requests: int = 64
     max_prefill_tokens: int = 16384
     chunked_prefill_size: int = 8192
+    chunked_prefix_threshold: int | None = None
+    """MLA: prompts' passes whose cached prefixes have together at least so many tokens, or none, attend with keys and
+    values of every head, 131,072 tokens of prefixes at a time; SGLang's is 8192. None: attention is absorbed always."""
     enable_mixed_chunk: bool = False
     schedule_policy: str = "fcfs"
     schedule_conservativeness: float = 1.0
@@ -129,6 +132,7 @@ class EngineConfig:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
             raise BadArgumentError("mem_fraction", "a number between 0 and 1", repr(value), "0.85 is the default.")
         counts = (
+            "chunked_prefix_threshold",
             "max_total_tokens",
             "context_length",
             "cuda_graph_max_bs",

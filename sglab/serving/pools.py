@@ -78,6 +78,7 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: b
         device=device,
         page_size=page,
         tp_size=model.tp.attention.size,
+        chunked_prefix_threshold=config.chunked_prefix_threshold,
         enable_deterministic_inference=config.enable_deterministic_inference,
         # The engine's batches hold placeholders while graphs are captured and, with overlap, rows of requests that have
         # just ended: they are not what the check asks of a batch made by hand.
@@ -89,6 +90,7 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: b
     if state is not None:
         runner.state_pool = LinearStatePool(state, rows.size, model.dtype, device)
     refuse_unshareable(shape, config, state is not None)
+    refuse_expansion(shape, config)
     if config.enable_hierarchical_cache:
         host = HostKVPool(kv, max(int(tokens * config.hicache_ratio) // page, 1) * page)
         return Pools(runner, HiRadixCache(rows, allocator, page, host, config.hicache_write_policy, submit))
@@ -106,6 +108,23 @@ def packs_index_keys(shape: ModelConfig, config: EngineConfig, device_type: str)
         expected = "'auto' with a model that has no indexer"
         raise BadArgumentError("index_k_dtype", expected, repr(config.index_k_dtype), "Leave it out.")
     return bool(shape.index_head_dim) and config.packs_index_keys(device_type, shape.index_head_dim)
+
+
+def refuse_expansion(shape: ModelConfig, config: EngineConfig) -> None:
+    """Refuse to expand prefixes where there is nothing to expand, or where lengths would decide within a graph.
+
+    Raises:
+        BadArgumentError: chunked_prefix_threshold without MLA, with piecewise graphs or in deterministic mode.
+    """
+    asked, got = config.chunked_prefix_threshold, None
+    if shape.kind != "mla":
+        got = "a model without MLA"
+    elif config.enable_piecewise_cuda_graph:
+        got = "enable_piecewise_cuda_graph"
+    elif config.enable_deterministic_inference:
+        got = "enable_deterministic_inference"
+    if asked is not None and got is not None:
+        raise BadArgumentError("chunked_prefix_threshold", f"None with {got}", asked, "Leave it out.")
 
 
 def refuse_unshareable(shape: ModelConfig, config: EngineConfig, has_state: bool) -> None:

@@ -107,6 +107,8 @@ class ForwardBatch:
     dp: Any = None
     """Data-parallel attention: what the other groups of ranks run (`sglab.layers.dp_attention.DpBatch`)."""
 
+    expands_prefix: bool = False
+    """MLA: this extend attends with keys and values of every head (`ModelRunner.chunked_prefix_threshold`)."""
     num_token_non_padded_cpu: int = 0
     """Real tokens, before a graph's padding."""
 
@@ -139,7 +141,14 @@ class ForwardBatch:
             self.positions = clamp_position(self.seq_lens)
         else:
             self._init_extend(batch, device)
+            self.expands_prefix = self._may_expand(model_runner.chunked_prefix_threshold)
         return self
+
+    def _may_expand(self, threshold: int | None) -> bool:
+        if threshold is None or self.forward_mode not in (ForwardMode.EXTEND, ForwardMode.MIXED):
+            return False
+        cached = sum(self.extend_prefix_lens_cpu or ())
+        return cached == 0 or cached >= threshold
 
     def _init_encoders(self, batch: ModelWorkerBatch, device: torch.device) -> None:
         assert batch.encoder_lens is not None
