@@ -71,3 +71,14 @@ def test_where_nothing_can_be_expanded_it_is_refused() -> None:
     for name in ("enable_piecewise_cuda_graph", "enable_deterministic_inference"):
         with pytest.raises(BadArgumentError, match=f"chunked_prefix_threshold: expected None with {name}"):
             Engine(deepseek(), max_total_tokens=64, chunked_prefix_threshold=8192, **{name: True})
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+def test_on_a_gpu() -> None:
+    model = deepseek().cuda()
+    given = [[*prompts([33], CONFIG["vocab_size"])[0], *tail] for tail in ([], [4, 5], [9] * 30)]
+    options = {"max_total_tokens": 512, "chunked_prefill_size": 16, "check_invariants": True}
+    wanted = Engine(model, **options).generate(given, GREEDY)
+    engine = Engine(model, chunked_prefix_threshold=1, **options)
+    assert [one.token_ids for one in engine.generate(given, GREEDY)] == [one.token_ids for one in wanted]

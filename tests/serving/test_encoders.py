@@ -224,3 +224,17 @@ def test_the_other_models_have_no_decoder_prompt() -> None:
 
     with pytest.raises(BadArgumentError, match="decoder_prompt: expected None for a decoder alone"):
         Engine(tiny_llama(), max_total_tokens=64).generate([1], decoder_prompt=[2])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("graph", [True, False])
+def test_on_a_gpu(graph: bool) -> None:
+    """float32, which triton serves; decodes replay captured graphs, and steps overlap."""
+    made, plain = bart().cuda(), {"attention_backend": "torch_native", "disable_overlap_schedule": True}
+    wanted = Engine(made, max_total_tokens=600, **plain).generate(SOURCES, SEEDED)
+    engine = Engine(made, cuda_graph=graph, max_total_tokens=600, check_invariants=True)
+    assert engine.config.attention_backend == "triton" and engine.scheduler.config.enable_overlap
+    again = engine.generate(SOURCES, SEEDED)
+    assert [one.token_ids for one in again] == [one.token_ids for one in wanted]
+    assert (engine.worker.graph_runner is not None and bool(engine.worker.graph_runner.replays)) == graph

@@ -4,13 +4,15 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sglab.models import from_config
 from sglab.serving import Engine, parts
 from tests.support.serving.histories import MOST, PROMPTS, assert_no_slot_is_lost, histories, run
 from tests.support.serving.late import LateExecution
-from tests.support.serving.tiny import tiny_llama
+from tests.support.serving.tiny import CONFIG, tiny_llama
 
 GREEDY = {"temperature": 0, "max_new_tokens": MOST}
 
@@ -97,3 +99,21 @@ def test_the_pass_of_a_requests_last_token_fails(tokens: int, failing: int) -> N
         assert all(handle.finished for handle in handles)
         assert handles[0].output().finish_reason == ("abort" if failing < tokens else "length")
         assert_no_slot_is_lost(engine)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("backend", ["torch_native", "triton"])
+@pytest.mark.parametrize("failing", range(4))
+def test_failing_passes_on_a_gpu(failing: int, backend: str) -> None:
+    made = from_config({**CONFIG, "hidden_size": 256, "head_dim": 64}, "float32", "cuda", 0)
+    options = {"attention_backend": backend, "cuda_graph": False, "max_total_tokens": 256, "chunked_prefill_size": 8}
+    plain = Engine(made, disable_overlap_schedule=True, **options).generate(PROMPTS, GREEDY)
+    with Engine(made, check_invariants=True, **options) as engine:
+        passes = failing_at(engine, {failing, failing + 2})
+        handles = [engine.submit(prompt, GREEDY) for prompt in PROMPTS]
+        engine.run()
+        assert any(handle.output().finish_reason == "abort" for handle in handles)
+        assert_no_slot_is_lost(engine)
+        passes.clear()
+        assert [one.token_ids for one in engine.generate(PROMPTS, GREEDY)] == [one.token_ids for one in plain]

@@ -253,3 +253,18 @@ def test_graphs_without_the_choice_are_refused() -> None:
     ):
         Engine(v32(), max_total_tokens=512, attention_backend="triton", cuda_graph=True)
     Engine(v32(), max_total_tokens=512, cuda_graph=True, cuda_graph_bs=(1,), context_length=TOPK)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("seed", range(3))
+def test_index_keys_in_fp8_on_a_gpu(seed: int, takes_tiny: None) -> None:
+    """Through the host and back, in captured graphs: the tokens of each request alone."""
+    model, (given, options) = v32(device="cuda", index_head_dim=128), drawn(seed)
+    pages = {"attention_backend": "dsa", "index_k_dtype": "fp8_e4m3", "page_size": options["page_size"]}
+    alone = [Engine(model, max_total_tokens=512, **pages).generate(one, GREEDY).token_ids for one in given]
+    options |= {"disable_radix_cache": False, "enable_hierarchical_cache": True}
+    engine = Engine(model, check_invariants=True, **{**options, **pages})
+    for _ in range(2):
+        assert [one.token_ids for one in engine.generate(given, GREEDY)] == alone
+    assert engine.worker.graph_runner is not None and engine.worker.graph_runner.replays
