@@ -174,7 +174,7 @@ class AttentionBackend(ABC):
 
         Args:
             q: [tokens, index heads, index dim].
-            keys: [slots, index dim], the pool's, the new tokens' included.
+            keys: [slots, index dim], the pool's, the new tokens' included; or its pages of keys in FP8.
             weights: float32 [tokens, index heads].
 
         Returns:

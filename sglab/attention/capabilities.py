@@ -67,6 +67,8 @@ class Capabilities:
     sinks: bool = False
     """A logit per head that adds to the softmax's denominator alone."""
     cross_attention: bool = False
+    encoders_in_graphs: bool = False
+    """Captured decodes, too, read an encoder's tokens beside the decoder's."""
     bidirectional: bool = False
     """Encoders' layers, whose tokens also see what follows them; not drafts', which are verified causally."""
     bidirectional_window: bool = False
@@ -252,8 +254,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "forward_batch.encoder_lens",
-        lambda c, d: d.encoder_lens is None or c.cross_attention,
-        lambda c: "None",
+        lambda c, d: d.encoder_lens is None or (c.cross_attention and (c.encoders_in_graphs or not d.graph)),
+        lambda c: "None" + (" in a CUDA graph" if c.cross_attention else ""),
         lambda d: "lengths of an encoder",
     ),
     Rule(

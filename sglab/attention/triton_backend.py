@@ -14,7 +14,7 @@ from sglab.attention.arithmetic.draft_windows import with_window
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities, UnsupportedError
 from sglab.attention.inputs import AttentionInputs
-from sglab.attention.rows import save_and_get_kv, scales_of
+from sglab.attention.rows import check_encoder, save_and_get_kv, scales_of
 from sglab.attention.triton_metadata import ForwardMetadata, TritonGraphState, TritonMetadata
 from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
 from sglab.kernels import decode_attention_fwd, extend_attention_fwd
@@ -38,6 +38,8 @@ class TritonAttnBackend(AttentionBackend):
         logit_cap=True,
         xai_temperature=True,
         sinks=True,
+        cross_attention=True,
+        encoders_in_graphs=True,
         bidirectional=True,
     )
 
@@ -91,12 +93,18 @@ class TritonAttnBackend(AttentionBackend):
         """Nothing: no other metadata depends on the mask's contents."""
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
+        if inputs.layer.is_cross_attention:
+            check_encoder(inputs)
         if self.forward_metadata is None:
             raise RuntimeError("prepare comes before forward")
         self.refuse_layer(inputs.layer)
+        meta = self.forward_metadata
+        if inputs.layer.is_cross_attention:
+            assert meta.encoder is not None
+            meta = meta.encoder
         run = self._decode if inputs.forward_batch.forward_mode.is_decode() else self._extend
         o = inputs.q.new_empty((*inputs.q.shape[:2], inputs.layer.v_head_dim))
-        run(inputs, o, self.forward_metadata)
+        run(inputs, o, meta)
         return o
 
     def refuse_layer(self, layer: RadixAttention) -> None:
@@ -137,11 +145,14 @@ class TritonAttnBackend(AttentionBackend):
         )
 
     def _extend(self, inputs: AttentionInputs, o: torch.Tensor, meta: ForwardMetadata) -> None:
-        """The new tokens' keys come from `k`, only the prefix from the pool."""
-        layer = inputs.layer
-        if inputs.k is None or inputs.v is None:
-            raise BadArgumentError("k, v", "the new tokens' rows in an extend", None, "Pass them.")
+        """The new tokens' keys come from `k`, only the prefix from the pool; all of an encoder's come from there."""
+        layer, new_k, new_v = inputs.layer, inputs.k, inputs.v
         keys, values = save_and_get_kv(inputs)
+        if layer.is_cross_attention:  # the prefix is all that is seen: rows that the mask hides
+            new_k = inputs.q.new_zeros((len(inputs.q), *keys.shape[1:]))
+            new_v = inputs.q.new_zeros((len(inputs.q), *values.shape[1:]))
+        if new_k is None or new_v is None:
+            raise BadArgumentError("k, v", "the new tokens' rows in an extend", None, "Pass them.")
         k_scale, v_scale = scales_of(inputs)
         assert meta.qo_indptr is not None
         mask, window, masks_prefix = meta.custom_mask, layer.sliding_window_size, False
@@ -151,8 +162,8 @@ class TritonAttnBackend(AttentionBackend):
             window, masks_prefix = -1, True
         extend_attention_fwd(
             inputs.q,
-            inputs.k,
-            inputs.v,
+            new_k,
+            new_v,
             o,
             keys,
             values,
@@ -182,8 +193,12 @@ class TritonAttnBackend(AttentionBackend):
         return self.metadata.fill_decode(graph, batch)
 
     def _split_graph(self, batch: GraphBatch) -> None:
-        if batch.forward_mode.is_decode_or_idle():
-            self.metadata.get_num_kv_splits(self._graph_state().num_kv_splits[: batch.bs], batch.seq_lens[: batch.bs])
+        if not batch.forward_mode.is_decode_or_idle():
+            return
+        graph, bs = self._graph_state(), batch.bs
+        self.metadata.get_num_kv_splits(graph.num_kv_splits[:bs], batch.seq_lens[:bs])
+        if batch.encoder_lens is not None:
+            self.metadata.get_num_kv_splits(graph.encoders().num_kv_splits[:bs], batch.encoder_lens[:bs])
 
     def _graph_state(self) -> TritonGraphState:
         if self._graph is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -15,7 +15,7 @@ SPLIT_TILE_SIZE = 256
 
 @dataclass
 class ForwardMetadata:
-    """What all layers of a pass share. Decode fills the first five, extend the indices and the last four."""
+    """What all layers of a pass share. Decode fills the first five, extend the indices and those after them."""
 
     kv_indptr: torch.Tensor
     """int32 [B + 1]: where each request's slots start in `kv_indices`; its whole KV in decode, else its prefix."""
@@ -34,6 +34,10 @@ class ForwardMetadata:
     mask_indptr: torch.Tensor | None = None
     """int64 [B + 1]: where each request's mask starts."""
     max_extend_len: int = 0
+    encoder: ForwardMetadata | None = None
+    """What cross-attention layers read: the encoder's tokens, which come first in a request's row."""
+    starts: torch.Tensor | None = None
+    """int64 [B], where a request's own tokens start in its row; None: at 0."""
 
 
 @dataclass
@@ -50,6 +54,23 @@ class TritonGraphState:
     custom_mask: torch.Tensor
     qo_indptr: torch.Tensor
     mask_indptr: torch.Tensor
+    _encoders: EncoderBuffers | None = None
+
+    def encoders(self) -> EncoderBuffers:
+        """Of the encoders' tokens; a model without an encoder never has them."""
+        if self._encoders is None:
+            indptr = torch.zeros_like(self.qo_indptr)
+            self._encoders = EncoderBuffers(indptr, torch.zeros_like(self.kv_indices), self.num_kv_splits.clone())
+        return self._encoders
+
+
+@dataclass
+class EncoderBuffers:
+    """A graph's arrays of the encoders' tokens, as ForwardMetadata has them."""
+
+    kv_indptr: torch.Tensor
+    kv_indices: torch.Tensor
+    num_kv_splits: torch.Tensor
 
 
 class TritonMetadata:
@@ -74,13 +95,30 @@ class TritonMetadata:
     def decode(self, batch: ForwardBatch) -> ForwardMetadata:
         bs = batch.batch_size
         kv_indices = self._indices(batch.seq_lens_sum)
-        indptr = self._fill(bs, batch.req_pool_indices, batch.seq_lens, kv_indices)
-        num_kv_splits = self._integers(bs, torch.int32)
-        self.get_num_kv_splits(num_kv_splits, batch.seq_lens)
+        starts = batch.encoder_lens
+        indptr = self._fill(bs, batch.req_pool_indices, batch.seq_lens, kv_indices, starts=starts)
         shape = (bs, self.num_head, self.max_kv_splits)
         logits = torch.empty((*shape, self.v_head_dim), dtype=torch.float32, device=self.device)
         lse = torch.empty(shape, dtype=torch.float32, device=self.device)
-        return ForwardMetadata(indptr, kv_indices, logits, lse, num_kv_splits)
+        made = ForwardMetadata(indptr, kv_indices, logits, lse, self._splits(batch.seq_lens), starts=starts)
+        if starts is not None:
+            encoder = self._encoder(batch)
+            made.encoder = replace(encoder, attn_logits=logits, attn_lse=lse, num_kv_splits=self._splits(starts))
+        return made
+
+    def _splits(self, lens: torch.Tensor) -> torch.Tensor:
+        num_kv_splits = self._integers(len(lens), torch.int32)
+        self.get_num_kv_splits(num_kv_splits, lens)
+        return num_kv_splits
+
+    def _encoder(self, batch: ForwardBatch) -> ForwardMetadata:
+        """The slots of the encoders' tokens."""
+        lens = batch.encoder_lens
+        assert lens is not None
+        host = lens.tolist() if batch.encoder_lens_cpu is None else batch.encoder_lens_cpu
+        kv_indices, indptr = self._indices(sum(host)), self._integers(batch.batch_size + 1, torch.int32)
+        self._fill(batch.batch_size, batch.req_pool_indices, lens, kv_indices, indptr)
+        return ForwardMetadata(indptr, kv_indices)
 
     def extend(self, batch: ForwardBatch) -> ForwardMetadata:
         prefixes, new = batch.extend_prefix_lens, batch.extend_seq_lens
@@ -89,10 +127,27 @@ class TritonMetadata:
         assert batch.extend_prefix_lens_cpu is not None
         assert batch.extend_seq_lens_cpu is not None
         kv_indices = self._indices(sum(batch.extend_prefix_lens_cpu))
-        indptr = self._fill(batch.batch_size, batch.req_pool_indices, prefixes, kv_indices)
+        starts, rows = batch.encoder_lens, batch.req_pool_indices
+        indptr = self._fill(batch.batch_size, rows, prefixes, kv_indices, starts=starts)
         qo_indptr = self._integers(batch.batch_size + 1, torch.int32)
         qo_indptr[1:] = torch.cumsum(new, 0)
-        return ForwardMetadata(indptr, kv_indices, qo_indptr=qo_indptr, max_extend_len=max(batch.extend_seq_lens_cpu))
+        most = max(batch.extend_seq_lens_cpu)
+        made = ForwardMetadata(indptr, kv_indices, qo_indptr=qo_indptr, max_extend_len=most, starts=starts)
+        if starts is not None:
+            made.encoder = self._cross_extend(batch, qo_indptr, most)
+        return made
+
+    def _cross_extend(self, batch: ForwardBatch, qo_indptr: torch.Tensor, most: int) -> ForwardMetadata:
+        """The encoder's tokens as a prefix that every new token sees; the mask, of which the kernel reads nothing for a
+        prefix, hides the new tokens from each other and from themselves."""
+        made, new = self._encoder(batch), batch.extend_seq_lens
+        assert new is not None and batch.encoder_lens is not None and batch.extend_seq_lens_cpu is not None
+        host = batch.encoder_lens.tolist() if batch.encoder_lens_cpu is None else batch.encoder_lens_cpu
+        pairs = zip(batch.extend_seq_lens_cpu, host, strict=True)
+        mask = self._integers(sum(count * (encoded + count) for count, encoded in pairs), torch.uint8)
+        mask_indptr = self._integers(batch.batch_size + 1, torch.int64)
+        mask_indptr[1:] = torch.cumsum(new * (batch.encoder_lens + new), 0)
+        return replace(made, qo_indptr=qo_indptr, custom_mask=mask, mask_indptr=mask_indptr, max_extend_len=most)
 
     def verify(self, batch: ForwardBatch) -> ForwardMetadata:
         """TARGET_VERIFY: `seq_lens` are the prefixes; each request adds the same number of draft tokens."""
@@ -120,9 +175,11 @@ class TritonMetadata:
         kept = lens.clamp(max=window + 1)
         indptr = torch.nn.functional.pad(torch.cumsum(kept, 0, dtype=torch.int32), (1, 0))
         kv_indices = self._indices(bs * (window + 1))
-        rows = batch.req_pool_indices[:bs]
+        rows, first = batch.req_pool_indices[:bs], lens - kept
+        if meta.starts is not None:
+            first = first + meta.starts[:bs].to(first.dtype)
         create_flashinfer_kv_indices(
-            self.req_to_token, rows, kept, indptr, lens - kept, kv_indices, implementation=self.implementation
+            self.req_to_token, rows, kept, indptr, first, kv_indices, implementation=self.implementation
         )
         return indptr, kv_indices
 
@@ -141,8 +198,15 @@ class TritonMetadata:
 
     def fill_decode(self, graph: TritonGraphState, batch: GraphBatch) -> ForwardMetadata:
         """Fill the graph's buffers in place, for a capture or a replay."""
-        indptr = self._fill(batch.bs, batch.req_pool_indices, batch.seq_lens, graph.kv_indices)
-        return ForwardMetadata(indptr, graph.kv_indices, graph.attn_logits, graph.attn_lse, graph.num_kv_splits)
+        rows, starts = batch.req_pool_indices, batch.encoder_lens
+        indptr = self._fill(batch.bs, rows, batch.seq_lens, graph.kv_indices, starts=starts)
+        scratch = graph.attn_logits, graph.attn_lse
+        made = ForwardMetadata(indptr, graph.kv_indices, *scratch, graph.num_kv_splits, starts=starts)
+        if starts is not None:
+            stored = graph.encoders()
+            theirs = self._fill(batch.bs, rows, starts, stored.kv_indices, stored.kv_indptr)
+            made.encoder = ForwardMetadata(theirs, stored.kv_indices, *scratch, stored.num_kv_splits)
+        return made
 
     def fill_verify(self, graph: TritonGraphState, batch: GraphBatch) -> ForwardMetadata:
         """As `fill_decode`, for TARGET_VERIFY; the mask is copied into the graph's buffer."""
@@ -183,11 +247,21 @@ class TritonMetadata:
             implementation=self.implementation,
         )
 
-    def _fill(self, bs: int, rows: torch.Tensor, lens: torch.Tensor, kv_indices: torch.Tensor) -> torch.Tensor:
-        indptr = self.kv_indptr[: bs + 1]
+    def _fill(
+        self,
+        bs: int,
+        rows: torch.Tensor,
+        lens: torch.Tensor,
+        kv_indices: torch.Tensor,
+        kv_indptr: torch.Tensor | None = None,
+        starts: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Slots of `lens` tokens of each row from `starts` on. Returns the pointers, of the buffer that they are in."""
+        indptr = (self.kv_indptr if kv_indptr is None else kv_indptr)[: bs + 1]
         indptr[1:] = torch.cumsum(lens[:bs], 0)
+        first = None if starts is None else starts[:bs]
         create_flashinfer_kv_indices(
-            self.req_to_token, rows[:bs], lens[:bs], indptr, None, kv_indices, implementation=self.implementation
+            self.req_to_token, rows[:bs], lens[:bs], indptr, first, kv_indices, implementation=self.implementation
         )
         return indptr
 

@@ -62,6 +62,9 @@ class ModelRunner:
     tp_size: int = 1
     triton_attention_num_kv_splits: int = 8
     """At most so many splits of a request's KV in Triton decode (SGLang's default)."""
+    chunked_prefix_threshold: int | None = None
+    """MLA: prompts whose prefixes have together so many tokens, or none, attend with expanded keys and values; None: no
+    prompt does."""
     enable_deterministic_inference: bool = False
     kernel_implementation: str = "auto"
     """Which implementation of its operators a backend asks for; "auto": the backend's choice."""

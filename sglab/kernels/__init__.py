@@ -27,6 +27,7 @@ from sglab.kernels.indexer import (
     fp8_mqa_logits,
     fp8_paged_mqa_logits,
     get_index_k_scale_buffer,
+    page_mqa_logits,
     set_index_k_scale_buffer,
     slot_mqa_logits,
 )
@@ -122,6 +123,7 @@ __all__ = [
     "merge_states",
     "moe_align_block_size",
     "multi_item_positions",
+    "page_mqa_logits",
     "qk_norm_rope_store",
     "quantize_k_cache",
     "record_choices",

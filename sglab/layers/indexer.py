@@ -1,20 +1,41 @@
 """The lightning indexer of DeepSeek-V3.2: a small attention that chooses the tokens for the large one.
 
-score(t, s) = Σ over heads of w_h(t) · relu(q_h(t) · k(s)); the best `topk` tokens are attended to. Published kernels
-score in FP8 after a Hadamard rotation, which leaves dot products as they are; here keys have the pool's dtype, and
-scores are float32.
-Source: the DeepSeek-V3.2-Exp report; SGLang `layers/attention/nsa/nsa_indexer.py`.
+score(t, s) = Σ over heads of w_h(t) · relu(q_h(t) · k(s)); the best `topk` tokens are attended to. Where the pool keeps
+its keys in FP8, as SGLang's does, queries and keys are turned by a Hadamard matrix first, which leaves dot products as
+they are and spreads outliers over all dims, and both are quantised with a power of two each; a query's is put into its
+weights. Else keys have the pool's dtype. Scores are float32.
+Source: the DeepSeek-V3.2-Exp report; SGLang 0.5.23 `layers/attention/dsa/dsa_indexer.py`.
 """
 
 from __future__ import annotations
+
+from functools import cache
 
 import torch
 from torch import nn
 
 from sglab.engine import BadArgumentError, ChoosingBackend, ForwardBatch, NSATokenToKVPool
 from sglab.engine import RadixAttention as AttentionShape
+from sglab.kernels import act_quant
 from sglab.layers.linear import ReplicatedLinear
 from sglab.layers.rotary import RotaryEmbedding
+
+SCALE_FORMAT = "ue8m0"
+"""Of DeepSeek-V3.2's indexer: scales are powers of two."""
+
+
+@cache
+def hadamard(dim: int, device: torch.device) -> torch.Tensor:
+    """Sylvester's matrix of a power of two, orthonormal: [dim, dim]."""
+    rows = torch.ones(1, 1)
+    while len(rows) < dim:
+        rows = torch.cat((torch.cat((rows, rows), 1), torch.cat((rows, -rows), 1)))
+    return (rows * dim**-0.5).to(device)
+
+
+def rotate_activation(x: torch.Tensor) -> torch.Tensor:
+    """The last dim turned by Hadamard's matrix, summed in float32 and rounded to x's dtype."""
+    return (x.float() @ hadamard(x.shape[-1], x.device)).to(x.dtype)
 
 
 class Indexer(nn.Module):
@@ -63,11 +84,19 @@ class Indexer(nn.Module):
             raise BadArgumentError("forward_batch.token_to_kv_pool", "an NSA pool", type(pool).__name__, remedy)
         q = self.wq_b(low_rank).unflatten(-1, (self.heads, -1))
         q, k = self.rotary(positions, q, self.k_norm(self.wk(x))[:, None])
-        pool.set_index_k_buffer(layer, forward_batch.out_cache_loc, k[:, 0])
+        weights = self.weights_proj(x).float() * (self.heads**-0.5 * self.head_dim**-0.5)
+        if pool.packs_index_keys:
+            q, scales = act_quant(rotate_activation(q), self.head_dim, SCALE_FORMAT)
+            pool.set_index_k_scale_buffer(
+                layer, forward_batch.out_cache_loc, *act_quant(rotate_activation(k[:, 0]), self.head_dim, SCALE_FORMAT)
+            )
+            weights, keys = weights * scales[..., 0], pool.get_index_k_with_scale_buffer(layer.layer_id)
+        else:
+            pool.set_index_k_buffer(layer, forward_batch.out_cache_loc, k[:, 0])
+            keys = pool.get_index_k_buffer(layer.layer_id)
+            q = q.to(keys.dtype)
         backend = forward_batch.attn_backend
         if not isinstance(backend, ChoosingBackend):
             remedy, got = "Set it to a backend that was prepared with this batch.", type(backend).__name__
             raise BadArgumentError("forward_batch.attn_backend", "a backend that chooses tokens", got, remedy)
-        keys = pool.get_index_k_buffer(layer.layer_id)
-        weights = self.weights_proj(x).float() * (self.heads**-0.5 * self.head_dim**-0.5)
-        return backend.choose_tokens(q.to(keys.dtype), keys, weights, self.topk, forward_batch)
+        return backend.choose_tokens(q, keys, weights, self.topk, forward_batch)

@@ -18,8 +18,12 @@ class WeightError(ValueError):
     """A checkpoint's tensor that is missing, unknown or of the wrong shape."""
 
     def __init__(self, name: str, expected: str, got: object, remedy: str) -> None:
-        self.name = name
+        self.name, self._rest = name, (expected, got, remedy)
         super().__init__(f"{name}: expected {expected}, got {got}. {remedy}")
+
+    def of(self, name: str) -> WeightError:
+        """The same of a tensor's whole name: a layer knows only what comes below it."""
+        return WeightError(name, *self._rest)
 
 
 @runtime_checkable
@@ -95,7 +99,10 @@ def _store(model: nn.Module, name: str, tensor: torch.Tensor, stacked: Mapping[s
         if isinstance(child, nn.Module) and tail:
             module, here, rest = child, f"{here}{head}.", tail
             if isinstance(module, TakesWeights):
-                return {here + key for key in module.load_weight(rest, tensor, shard)}
+                try:
+                    return {here + key for key in module.load_weight(rest, tensor, shard)}
+                except WeightError as error:
+                    raise error.of(name) from None
             continue
         if isinstance(child, torch.Tensor) and not tail:
             cut = getattr(child, _CUT, None)

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from sglab.engine import BadArgumentError, ChoosingBackend, ForwardBatch, MLATokenToKVPool
 from sglab.layers.linear import ColumnParallelLinear
+from sglab.layers.mla_prefix import attend_expanded
 from sglab.layers.radix_attention import RadixAttention
 
 Method = Literal["absorbed", "plain"]
@@ -74,6 +75,8 @@ class MLAttention(nn.Module):
         """
         if self.method == "plain" or (topk_indices is not None and not takes_chosen(forward_batch)):
             return self._plain(torch.cat((q_nope, q_rope), -1), latent, k_rope, forward_batch, topk_indices)
+        if topk_indices is None and forward_batch.expands_prefix:
+            return self._expanded(torch.cat((q_nope, q_rope), -1), latent, k_rope, forward_batch)
         w_uk, w_uv = self._matrices()
         q_latent = torch.einsum("thn,hnr->thr", q_nope, w_uk)
         parts = {"q_rope": q_rope, "k_rope": k_rope, "topk_indices": topk_indices}
@@ -88,6 +91,20 @@ class MLAttention(nn.Module):
         """W_UK [heads, nope, rank] and W_UV [heads, v, rank]: views of kv_b_proj's weight."""
         w_uk, w_uv = self._kv_b_proj[0].weight.unflatten(0, (self.num_heads, -1)).split([self.nope, self.v_head_dim], 1)
         return w_uk, w_uv
+
+    def _expanded(
+        self, q: torch.Tensor, latent: torch.Tensor, k_rope: torch.Tensor, forward_batch: ForwardBatch
+    ) -> torch.Tensor:
+        """A prompt's pass with keys and values of every head, the prefix part by part."""
+        pool, shape = forward_batch.token_to_kv_pool, self.attn.shape
+        assert isinstance(pool, MLATokenToKVPool)
+        pool.set_mla_kv_buffer(shape, forward_batch.out_cache_loc, latent, k_rope)
+        return attend_expanded(q, latent, k_rope, shape, self.scaling, self._expand, forward_batch).flatten(1)
+
+    def _expand(self, latent: torch.Tensor, k_rope: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        w_uk, w_uv = self._matrices()
+        k_nope, v = (torch.einsum("sr,hnr->shn", latent[:, 0], each) for each in (w_uk, w_uv))
+        return torch.cat((k_nope, k_rope.expand(-1, self.num_heads, -1)), -1), v.contiguous()
 
     def _plain(
         self,

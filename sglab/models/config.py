@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
 from sglab.engine.errors import BadArgumentError
@@ -48,7 +48,7 @@ class DecoderConfig:
         """Take what the model reads of a config.json; null counts as absent.
 
         Raises:
-            BadArgumentError: a field without a default is missing.
+            BadArgumentError: a field without a default is missing, or a value is of another type.
         """
         config = {cls.aliases.get(name, name): value for name, value in config.items()}
         known = {one.name: one for one in fields(cls)}
@@ -57,6 +57,8 @@ class DecoderConfig:
             if name not in given and one.default is MISSING and one.default_factory is MISSING:
                 remedy = "Is this the config.json of the architecture that it names?"
                 raise BadArgumentError(f"config.json: {name}", "a value", "none", remedy)
+            if name in given:
+                _check_type(name, one, given[name])
         parsed = cls(**given)
         parsed.raw = config
         parsed.context_len = context_len or parsed.max_position_embeddings
@@ -81,3 +83,18 @@ class DecoderConfig:
     def eos_token_ids(self) -> tuple[int, ...]:
         ids = self.eos_token_id
         return () if ids is None else (ids,) if isinstance(ids, int) else tuple(ids)
+
+
+def _check_type(name: str, one: Field[Any], value: object) -> None:
+    """Numbers, words and switches are what the field says; sizes without a default are 1 at least."""
+    least = 1 if one.type == "int" and one.default is MISSING else None
+    right = {
+        "int": isinstance(value, int) and not isinstance(value, bool) and (least is None or value >= least),
+        "float": isinstance(value, (int, float)) and not isinstance(value, bool),
+        "bool": isinstance(value, bool),
+        "str": isinstance(value, str),
+    }
+    if not right.get(str(one.type), True):
+        expected = {"int": "an integer", "float": "a number", "bool": "true or false", "str": "a string"}[str(one.type)]
+        remedy = "Is this the config.json of the architecture that it names?"
+        raise BadArgumentError(f"config.json: {name}", expected + " of at least 1" * bool(least), repr(value), remedy)

@@ -150,12 +150,26 @@ def model_folder(path_or_id: str | Path, weights: bool = True) -> Path:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """config.json; what ModelOpt wrote beside it, hf_quant_config.json, is its quantization_config."""
-    config = json.loads((folder / "config.json").read_text("utf-8"))
+    """config.json; what ModelOpt wrote beside it, hf_quant_config.json, is its quantization_config.
+
+    Raises:
+        BadArgumentError: one of them holds no JSON object.
+    """
+    config = _read_object(folder / "config.json")
     beside = folder / "hf_quant_config.json"
     if not config.get("quantization_config") and beside.is_file():
-        config["quantization_config"] = json.loads(beside.read_text("utf-8"))["quantization"]
+        config["quantization_config"] = _read_object(beside)["quantization"]
     return config
+
+
+def _read_object(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except ValueError as error:
+        raise BadArgumentError(str(file), "a JSON object", f"{error}", "Fetch it again.") from None
+    if not isinstance(found, dict):
+        raise BadArgumentError(str(file), "a JSON object", type(found).__name__, "Fetch it again.")
+    return found
 
 
 def checkpoint(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:

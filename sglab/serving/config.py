@@ -8,6 +8,7 @@ from typing import Any
 from sglab.engine import KV_CACHE_DTYPES, arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.scheduler import SchedulerConfig
+from sglab.kernels.indexer.layout import DIM as INDEX_DIM
 from sglab.planning import capture_batch_sizes, piecewise_capture_tokens
 
 RECORD_BACKENDS = ("dsa", "nsa")
@@ -48,11 +49,17 @@ class EngineConfig:
     kv_cache_dtype: str = "auto"
     """Of the KV pool: "auto" (the model's), "fp8_e4m3" or "fp8_e5m2". "dsa" and "nsa" keep e4m3 as FlashMLA's 656-byte
     records. Scales of a checkpoint's layers are not read: values are rounded as they are."""
+    index_k_dtype: str = "auto"
+    """Of the keys of DeepSeek-V3.2's indexer: "fp8_e4m3" keeps them with a scale each, page by page, as SGLang does;
+    "auto": so beside records, else in the rows' dtype."""
     context_length: int | None = None
     """Longest request with its output; None: the model's."""
     max_running_requests: int = 64
     max_prefill_tokens: int = 16384
     chunked_prefill_size: int = 8192
+    chunked_prefix_threshold: int | None = None
+    """MLA: prompts' passes whose cached prefixes have together at least so many tokens, or none, attend with keys and
+    values of every head, 131,072 tokens of prefixes at a time; SGLang's is 8192. None: attention is absorbed always."""
     enable_mixed_chunk: bool = False
     schedule_policy: str = "fcfs"
     schedule_conservativeness: float = 1.0
@@ -125,6 +132,7 @@ class EngineConfig:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
             raise BadArgumentError("mem_fraction", "a number between 0 and 1", repr(value), "0.85 is the default.")
         counts = (
+            "chunked_prefix_threshold",
             "max_total_tokens",
             "context_length",
             "cuda_graph_max_bs",
@@ -139,6 +147,7 @@ class EngineConfig:
         for tokens in self.piecewise_cuda_graph_tokens or ():
             arguments.integer("piecewise_cuda_graph_tokens", tokens, 1)
         arguments.choice("kv_cache_dtype", self.kv_cache_dtype, KV_CACHE_DTYPES)
+        arguments.choice("index_k_dtype", self.index_k_dtype, ("auto", "fp8_e4m3"))
         arguments.finite("hicache_ratio", self.hicache_ratio, 0.0)
         arguments.choice("hicache_write_policy", self.hicache_write_policy, WRITE_POLICIES)
         if self.speculative_algorithm is not None:
@@ -199,6 +208,12 @@ class EngineConfig:
     def keeps_records(self, device_type: str) -> bool:
         """Whether an MLA model's pool holds FlashMLA's records."""
         return self.kv_cache_dtype == "fp8_e4m3" and self.backend(device_type) in RECORD_BACKENDS
+
+    def packs_index_keys(self, device_type: str, index_head_dim: int) -> bool:
+        """Whether an indexer's keys are kept in FP8, for which there is one width."""
+        if self.index_k_dtype == "auto":
+            return self.keeps_records(device_type) and index_head_dim == INDEX_DIM
+        return True
 
     def threads(self, parameters: int) -> int | None:
         """Threads of a pass on a CPU, by the model's size; None: as many as PyTorch has set."""

@@ -19,8 +19,8 @@ from sglab.layers import RadixAttention
 from sglab.models import CausalLM
 from sglab.serving.config import EngineConfig
 
-BACKENDS = {"cpu": ("torch_native",), "cuda": ("flashinfer", "torch_native")}
-"""For "auto", the best first."""
+GPU_BACKENDS = ("flashinfer", "triton")
+"""For "auto", the best first: both have cross-attention, in captured decodes, too."""
 
 
 def has_encoder(model: CausalLM) -> bool:
@@ -34,30 +34,29 @@ def encoder_context(model: CausalLM) -> int:
 
 
 def encoder_options(config: EngineConfig, model: CausalLM) -> EngineConfig:
-    """The options for a model with an encoder: prompts are not cut, decodes not captured, and "auto" is a backend that
-    has cross-attention.
+    """The options for a model with an encoder: prompts are not cut, and "auto" is a backend that has cross-attention.
 
     Raises:
         BadArgumentError: an option that knows nothing of encoders.
     """
     unknown = {
-        "cuda_graph": config.cuda_graph,
         "enable_piecewise_cuda_graph": config.enable_piecewise_cuda_graph,
         "enable_hierarchical_cache": config.enable_hierarchical_cache,
         "speculative_algorithm": config.speculative_algorithm,
-        "tp_size": config.tp_size > 1,
+        "dp_size": config.dp_size > 1,
+        "ep_size": config.ep_size > 1,
+        "enable_two_batch_overlap": config.enable_two_batch_overlap,
     }
     for name, asked in unknown.items():
         if asked:
             expected = "its default with a model that has an encoder"
             raise BadArgumentError(name, expected, getattr(config, name), "Leave it out.")
     backend = config.attention_backend
-    if backend == "auto":
+    if backend == "auto" and model.device.type == "cuda":
         demand = Demand(kind="mha", dtype=model.dtype, layer=cross_layer(model).shape)
         served = capabilities_by_name("mha")
-        names = BACKENDS.get(model.device.type, ("torch_native",))
-        backend = next(name for name in names if unserved(served[name], demand) is None)
-    return replace(config, attention_backend=backend, chunked_prefill_size=-1, cuda_graph=False)
+        backend = next(name for name in GPU_BACKENDS if unserved(served[name], demand) is None)
+    return replace(config, attention_backend=backend, chunked_prefill_size=-1)
 
 
 def cross_layer(model: CausalLM) -> RadixAttention:

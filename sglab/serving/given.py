@@ -113,31 +113,38 @@ def new_request(
     vocabulary = model.config.vocab_size
     params.verify(vocabulary)
     tokens = token_ids(prompt, tokenizer, vocabulary)
-    wanted = logprobs.checked(len(tokens), vocabulary)
+    begin = decoder_begin(model, tokenizer, decoder_prompt)
+    wanted = logprobs.checked(len(tokens if begin is None else begin), vocabulary)
     if not isinstance(rid, str):
         raise BadArgumentError("rid", "a string", repr(rid), "Leave it out for a name of the engine's.")
     eos = frozenset(model.config.eos_token_ids)
     req = Req(rid, tokens, extra_key=extra_key, sampling_params=params, eos_token_ids=eos, **wanted)
-    if has_encoder(model):
-        _for_encoder(req, model, tokenizer, decoder_prompt)
-    elif decoder_prompt is not None:
-        raise BadArgumentError("decoder_prompt", "None for a decoder alone", repr(decoder_prompt), "Leave it out.")
+    if begin is not None:
+        _for_encoder(req, model, begin)
     return req
 
 
-def _for_encoder(req: Req, model: CausalLM, tokenizer: Tokenizer | None, decoder_prompt: Prompt | None) -> None:
+def decoder_begin(model: CausalLM, tokenizer: Tokenizer | None, decoder_prompt: Prompt | None) -> list[int] | None:
+    """What the decoder begins with: tokens as they are, a text after its start token, or that alone; None: the model
+    has no encoder."""
+    if not has_encoder(model):
+        if decoder_prompt is not None:
+            raise BadArgumentError("decoder_prompt", "None for a decoder alone", repr(decoder_prompt), "Leave it out.")
+        return None
+    start = decoder_start(model)
+    if decoder_prompt is None:
+        return [start]
+    begin = token_ids(decoder_prompt, tokenizer, model.config.vocab_size)
+    return [start, *begin] if isinstance(decoder_prompt, str) else begin
+
+
+def _for_encoder(req: Req, model: CausalLM, begin: list[int]) -> None:
     """The prompt is the encoder's; after it the row has what the decoder begins with, and what it says."""
-    if req.logprob_start_len >= 0:
-        remedy = "Those of generated tokens can be had."
-        raise BadArgumentError("logprob_start_len", "-1 with an encoder's prompt", req.logprob_start_len, remedy)
-    start, begin = decoder_start(model), None
-    if decoder_prompt is not None:
-        begin = token_ids(decoder_prompt, tokenizer, model.config.vocab_size)
-        begin = [start, *begin] if isinstance(decoder_prompt, str) else begin
-    begin = [start] if begin is None else begin
-    check_positions(model, req.origin_input_ids, begin)
-    req.encoder_len = len(req.origin_input_ids)
-    req.origin_input_ids = [*req.origin_input_ids, *begin]
+    source = req.origin_input_ids
+    check_positions(model, source, begin)
+    req.encoder_len, req.origin_input_ids = len(source), [*source, *begin]
+    if req.logprob_start_len >= 0:  # counted in the decoder's prompt: an encoder says nothing
+        req.logprob_start_len += len(source)
     most = encoder_context(model) - len(begin)
     if req.sampling_params.max_new_tokens > most:
         least = min(req.sampling_params.min_new_tokens, most)

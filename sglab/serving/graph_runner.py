@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import torch
 
 from sglab.attention import AttentionBackend
-from sglab.attention.capabilities import Demand
+from sglab.attention.capabilities import Demand, unserved
 from sglab.engine import (
     AttnBackend,
     ChoosingBackend,
@@ -32,6 +32,7 @@ from sglab.layers.moe.topk import Routing
 from sglab.models import CausalLM
 from sglab.planning import capture_order, limit_to_pool, replay_batch_size
 from sglab.serving.config import EngineConfig
+from sglab.serving.encoders import has_encoder
 from sglab.serving.indexed import chooses_outside, refuse_outside
 from sglab.serving.model_output import ModelOutput
 
@@ -39,7 +40,7 @@ WARM_UPS = 2
 """Runs before each capture: what compiles or tunes itself at the first call must have done so."""
 
 
-def captures_decodes(config: EngineConfig, backend: AttentionBackend, device_type: str) -> bool:
+def captures_decodes(config: EngineConfig, backend: AttentionBackend, device_type: str, encoder: bool = False) -> bool:
     """Whether an engine captures its decode passes: by default on a GPU, with a backend that has graphs of them.
 
     On a CPU the operations are recorded, which asks nothing of a backend that was not named.
@@ -49,11 +50,13 @@ def captures_decodes(config: EngineConfig, backend: AttentionBackend, device_typ
     """
     if not config.graphs(device_type) or (config.cuda_graph is None and chooses_outside(backend)):
         return False
+    encoder_lens = torch.ones(1, dtype=torch.int64) if encoder else None
+    demand = Demand(mode=ForwardMode.DECODE, graph=True, encoder_lens=encoder_lens)
     unnamed = config.attention_backend == "auto" and device_type == "cpu"
-    if unnamed or ForwardMode.DECODE in backend.capabilities.graph_modes:
+    if unnamed or unserved(backend.capabilities, demand) is None:
         return True
     if config.cuda_graph:
-        backend.refuse_unserved(Demand(mode=ForwardMode.DECODE, graph=True), "cuda_graph")
+        backend.refuse_unserved(demand, "cuda_graph")
     return False
 
 
@@ -101,7 +104,7 @@ class CudaGraphRunner:
         self.capture_bs = limit_to_pool(sorted(set(capture_bs)), runner.req_to_token_pool.size)
         self.device = runner.device
         fill, rows = backend.graph_seq_len_fill_value, runner.req_to_token_pool.size
-        self.buffers = GraphInputBuffers.make(self.capture_bs[-1], fill, self.device, dummy_state=rows)
+        self.buffers = GraphInputBuffers.make(self.capture_bs[-1], fill, self.device, rows, has_encoder(model))
         self.captured: dict[int, CapturedGraph] = {}
         self.replays: list[Replay] = []
         self._with_metadata = self.device.type == "cuda" or ForwardMode.DECODE in backend.capabilities.graph_modes
@@ -141,7 +144,8 @@ class CudaGraphRunner:
         if lengths is not None and padding:
             lengths = torch.cat((lengths, lengths.new_full((padding,), self.buffers.fill)))
         total = batch.seq_lens_sum + padding * self.buffers.fill
-        self.backend.prepare_replay(self._graph_batch(captured.batch, total, lengths))
+        encoders = None if batch.encoder_lens_cpu is None else [*batch.encoder_lens_cpu, *[1] * padding]
+        self.backend.prepare_replay(self._graph_batch(captured.batch, total, lengths, encoders))
 
     def describe(self) -> dict[str, Any]:
         """What was captured and replayed, as plain data."""
@@ -200,9 +204,16 @@ class CudaGraphRunner:
             attn_backend=self.backend,
             state_pool=self.runner.state_pool,
             state_indices=buffers.state_indices[:bs],
+            encoder_lens=None if buffers.encoder_lens is None else buffers.encoder_lens[:bs],
         )
 
-    def _graph_batch(self, batch: ForwardBatch, total: int | None, lengths: torch.Tensor | None) -> GraphBatch:
+    def _graph_batch(
+        self,
+        batch: ForwardBatch,
+        total: int | None,
+        lengths: torch.Tensor | None,
+        encoder_lengths: list[int] | None = None,
+    ) -> GraphBatch:
         return GraphBatch(
             bs=batch.batch_size,
             num_tokens=batch.batch_size,
@@ -211,6 +222,8 @@ class CudaGraphRunner:
             seq_lens=batch.seq_lens,
             seq_lens_sum=total,
             seq_lens_cpu=lengths,
+            encoder_lens=batch.encoder_lens,
+            encoder_lens_cpu=encoder_lengths,
         )
 
     def _synchronize(self) -> None:

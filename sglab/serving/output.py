@@ -37,7 +37,7 @@ class Output:
     token_ids_logprobs: list[list[tuple[int, float]]] | None = None
     """The same of the tokens in token_ids_logprob."""
     logprob_start_len: int = -1
-    """Where the prompt's log probabilities begin; -1: there are none."""
+    """Where the prompt's log probabilities begin, with an encoder in decoder_prompt; -1: there are none."""
     input_logprobs: list[float | None] | None = None
     """Of the prompt's tokens from logprob_start_len on, each given those before it; the first is None, as in SGLang."""
     input_ranks: list[int | None] | None = None
@@ -107,7 +107,7 @@ class Handle:
             logprobs=list(req.output_logprobs) if req.return_logprob else None,
             top_logprobs=list(req.output_top_logprobs) if req.return_logprob and top else None,
             token_ids_logprobs=list(req.output_token_ids_logprobs) if req.return_logprob and ids else None,
-            logprob_start_len=req.logprob_start_len if req.return_logprob else -1,
+            logprob_start_len=-1 if prompt is None else req.logprob_start_len - req.encoder_len,
             input_logprobs=None if prompt is None else [None, *(one.value for one in prompt)],
             input_ranks=None if prompt is None else [None, *(one.rank for one in prompt)],
             input_top_logprobs=None if prompt is None or not top else [None, *(one.top for one in prompt)],

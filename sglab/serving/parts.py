@@ -10,7 +10,7 @@ from sglab.engine.scheduler import Scheduler
 from sglab.models import CausalLM, Tokenizer
 from sglab.serving.batch_invariant import batch_invariant
 from sglab.serving.config import EngineConfig
-from sglab.serving.encoders import refuse_cross_attention
+from sglab.serving.encoders import has_encoder, refuse_cross_attention
 from sglab.serving.execution import Execution, InlineExecution, ThreadExecution, torch_threads
 from sglab.serving.graph_runner import CudaGraphRunner, captures_decodes
 from sglab.serving.piecewise_runner import PiecewiseGraphRunner
@@ -56,7 +56,7 @@ def make_parts(
     worker = ModelWorker(model, pools.runner, backend, config.random_seed)
     if ranks is None:
         with torch_threads(threads), batch_invariant(config.enable_deterministic_inference):
-            if captures_decodes(config, backend, model.device.type):
+            if captures_decodes(config, backend, model.device.type, has_encoder(model)):
                 worker.graph_runner = CudaGraphRunner(model, pools.runner, backend, config.capture_sizes())
             if config.enable_piecewise_cuda_graph:
                 worker.piecewise_runner = PiecewiseGraphRunner(model, pools.runner, backend, config.capture_tokens())

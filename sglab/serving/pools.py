@@ -26,6 +26,7 @@ from sglab.engine import (
 )
 from sglab.engine.cache.hiradix_cache import Submit
 from sglab.engine.errors import BadArgumentError
+from sglab.kernels.indexer import page_bytes
 from sglab.kernels.k_records import RECORD
 from sglab.models import CausalLM
 from sglab.serving.config import EngineConfig
@@ -60,7 +61,8 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: b
     tokens = pool_tokens(model, shape, config, row, page)
     dtype, records = KV_CACHE_DTYPES[config.kv_cache_dtype], config.keeps_records(device.type)
     held = replace(shape, num_hidden_layers=0) if planned else shape
-    kv = kv_pool(model, held, tokens, page, dtype, records)
+    index_dtype = torch.float8_e4m3fn if packs_index_keys(shape, config, device.type) else None
+    kv = kv_pool(model, held, tokens, page, dtype, records, index_dtype)
     rows = ReqToTokenPool(config.max_running_requests, row, device)
     allocator = (
         TokenToKVPoolAllocator(tokens, device, kv)
@@ -76,6 +78,7 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: b
         device=device,
         page_size=page,
         tp_size=model.tp.attention.size,
+        chunked_prefix_threshold=config.chunked_prefix_threshold,
         enable_deterministic_inference=config.enable_deterministic_inference,
         # The engine's batches hold placeholders while graphs are captured and, with overlap, rows of requests that have
         # just ended: they are not what the check asks of a batch made by hand.
@@ -87,6 +90,7 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: b
     if state is not None:
         runner.state_pool = LinearStatePool(state, rows.size, model.dtype, device)
     refuse_unshareable(shape, config, state is not None)
+    refuse_expansion(shape, config)
     if config.enable_hierarchical_cache:
         host = HostKVPool(kv, max(int(tokens * config.hicache_ratio) // page, 1) * page)
         return Pools(runner, HiRadixCache(rows, allocator, page, host, config.hicache_write_policy, submit))
@@ -94,15 +98,44 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: b
     return Pools(runner, RadixCache(rows, allocator, page, disable=disable))
 
 
+def packs_index_keys(shape: ModelConfig, config: EngineConfig, device_type: str) -> bool:
+    """Whether the pool keeps an indexer's keys in FP8.
+
+    Raises:
+        BadArgumentError: it was asked for, with a model that has no indexer.
+    """
+    if not shape.index_head_dim and config.index_k_dtype != "auto":
+        expected = "'auto' with a model that has no indexer"
+        raise BadArgumentError("index_k_dtype", expected, repr(config.index_k_dtype), "Leave it out.")
+    return bool(shape.index_head_dim) and config.packs_index_keys(device_type, shape.index_head_dim)
+
+
+def refuse_expansion(shape: ModelConfig, config: EngineConfig) -> None:
+    """Refuse to expand prefixes where there is nothing to expand, or where lengths would decide within a graph.
+
+    Raises:
+        BadArgumentError: chunked_prefix_threshold without MLA, with piecewise graphs or in deterministic mode.
+    """
+    asked, got = config.chunked_prefix_threshold, None
+    if shape.kind != "mla":
+        got = "a model without MLA"
+    elif config.enable_piecewise_cuda_graph:
+        got = "enable_piecewise_cuda_graph"
+    elif config.enable_deterministic_inference:
+        got = "enable_deterministic_inference"
+    if asked is not None and got is not None:
+        raise BadArgumentError("chunked_prefix_threshold", f"None with {got}", asked, "Leave it out.")
+
+
 def refuse_unshareable(shape: ModelConfig, config: EngineConfig, has_state: bool) -> None:
     """Refuse options that copy or roll back KV rows for models that keep more than these.
 
     Raises:
-        BadArgumentError: the hierarchical cache or speculation with such a model.
+        BadArgumentError: the hierarchical cache with recurrent states; speculation with these or an indexer.
     """
     keeps = "recurrent states" if has_state else "an indexer's keys" if shape.index_head_dim else ""
     asked = {
-        "enable_hierarchical_cache": config.enable_hierarchical_cache,
+        "enable_hierarchical_cache": config.enable_hierarchical_cache and has_state,
         "speculative_algorithm": config.speculative_algorithm,
     }
     for name, value in asked.items():
@@ -126,6 +159,8 @@ def bytes_per_token(model: CausalLM, shape: ModelConfig, config: EngineConfig) -
     if shape.kind == "mla":
         width = RECORD if config.keeps_records(model.device.type) else shape.kv_lora_rank + shape.qk_rope_head_dim
         index = shape.index_head_dim * (model.dtype.itemsize if dtype is None else torch.bfloat16.itemsize)
+        if packs_index_keys(shape, config, model.device.type):
+            index = page_bytes(1)
         return (width * size + index) * shape.num_hidden_layers
     width = shape.get_num_kv_heads(model.tp.attention.size) * (shape.head_dim + shape.v_head_dim)
     return width * size * shape.num_hidden_layers
@@ -152,15 +187,17 @@ def kv_pool(
     page: int,
     dtype: torch.dtype | None = None,
     records: bool = False,
+    index_dtype: torch.dtype | None = None,
 ) -> KVCache:
-    """The buffers, zeroed. dtype: None: the model's. records: of MLA, as FlashMLA's 656 bytes."""
+    """The buffers, zeroed. dtype: None: the model's. records: of MLA, as FlashMLA's 656 bytes. index_dtype: of an
+    indexer's keys, as NSATokenToKVPool takes it."""
     layers, dtype = shape.num_hidden_layers, dtype or model.dtype
     if shape.kind == "mla":
         rank, rope = shape.kv_lora_rank, shape.qk_rope_head_dim
         if shape.index_head_dim:
             dim = shape.index_head_dim
             with_keys = NSARecordTokenToKVPool if records else NSATokenToKVPool
-            return with_keys(tokens, page, dtype, rank, rope, layers, dim, model.device)
+            return with_keys(tokens, page, dtype, rank, rope, layers, dim, model.device, index_dtype=index_dtype)
         plain = MLARecordTokenToKVPool if records else MLATokenToKVPool
         return plain(tokens, page, dtype, rank, rope, layers, model.device)
     heads = shape.get_num_kv_heads(model.tp.attention.size)

@@ -94,18 +94,20 @@ class PromptScores:
         targets: list[int] = []
         first = 0
         for i, (entry, length, prefix) in enumerate(zip(scheduled.entries, lengths, prefixes, strict=True)):
-            req, begin, offset = entry.req, entry.req.next_scored(), first
+            req, offset = entry.req, first
+            begin, encoded = req.next_scored(), req.encoder_len
             first += length
             if begin is None or entry.decodes:
                 continue
-            prompt = req.origin_input_ids
-            positions = range(max(prefix, begin), min(prefix + length, len(prompt) - 1))
+            prompt = req.origin_input_ids[encoded:]  # the pass's lengths are the decoder's
+            positions = range(max(prefix, begin - encoded), min(prefix + length, len(prompt) - 1))
             if not positions:
                 continue
             rows += [offset + position - prefix for position in positions]
             targets += prompt[positions.start + 1 : positions.stop + 1]
             top = min(req.top_logprobs_num, vocab_size)
-            parts.append(PromptPart(i, positions.start + 1, len(positions), top, req.token_ids_logprob))
+            start = encoded + positions.start + 1
+            parts.append(PromptPart(i, start, len(positions), top, req.token_ids_logprob))
         if not parts:
             return None
         ids = padded([part.ids for part in parts]).repeat_interleave(torch.tensor([part.count for part in parts]), 0)

@@ -42,6 +42,14 @@ def test_a_run_is_followed_and_a_step_opens_in_a_tab(open_lab: Callable[..., Lab
     tab = page.locator(".sglab-tab .sg-widget")
     expect(tab.locator(".sg-title")).to_have_text("Page table")
     expect(scheduler.locator(".sge-made")).to_contain_text(re.compile("Page table of step 5, layer 0: in a tab"))
+    notebook = page.locator(".jp-NotebookPanel")
+    before = notebook.bounding_box()
+    scheduler.get_by_role("button", name="Split KV").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".sglab-tab:visible .sg-title")).to_have_text(
+        ["Split KV"]
+    )  # in the first one's place, as a tab
+    assert before is not None and notebook.bounding_box() == before
 
     page.evaluate("window.jupyterapp.shell.activateById('sglab-panel')")
     expect(page.locator("#sglab-panel .sglab-thing").filter(has_text="engine")).to_contain_text("LlamaForCausalLM")

@@ -18,6 +18,7 @@ from sglab.kernels import (
     fp8_mqa_logits,
     fp8_paged_mqa_logits,
     get_index_k_scale_buffer,
+    page_mqa_logits,
     quantize_k_cache,
     set_index_k_scale_buffer,
     set_mla_k_records,
@@ -161,6 +162,49 @@ class TestIndexer:
         apart = slot_mqa_logits(*given[:4], table[owner].to(device), width=72, implementation=implementation)
         for row, length in enumerate(lens):
             assert_close(apart[row, :length], logits[row, :length], 1e-5)
+
+    @pytest.mark.parametrize("implementation", SPARSE)
+    @pytest.mark.parametrize("page_size", [1, 64])
+    def test_logits_of_rows_of_any_request_against_pages(self, implementation, page_size, device, generator) -> None:
+        """As above over FP8 pages."""
+        heads, lens, owner, slots = 5, [70, 8, 9, 10, 64, 65], [0, 1, 1, 1, 2, 2], 384
+        q, q_scale = act_quant(torch.randn(6, heads, 128, generator=generator).to(device))
+        weights = torch.randn(6, heads, generator=generator).to(device) * q_scale[..., 0]
+        k, k_scale = act_quant(torch.randn(slots, 128, generator=generator).to(device))
+        buf = torch.zeros(slots // page_size, page_size * 132, dtype=torch.uint8, device=device)
+        set_index_k_scale_buffer(buf, torch.arange(slots, device=device), k, k_scale, page_size)
+        columns = -(-72 // page_size)
+        table = torch.full((3, columns), 10**6, dtype=torch.int32)
+        for request, most in enumerate([70, 10, 65]):
+            used = -(-most // page_size)
+            table[request, :used] = torch.randperm(len(buf), generator=generator)[:used]
+        lengths, request_of = (torch.tensor(x, dtype=torch.int32, device=device) for x in (lens, owner))
+        given = (q, buf, weights, lengths, table.to(device))
+        logits = page_mqa_logits(*given, request_of, 72, implementation=implementation)
+        assert logits.shape == (6, 72)
+        wide = k.double() * k_scale.double()
+        for row, length in enumerate(lens):
+            position = torch.arange(length)
+            at = table[owner[row], position // page_size].long() * page_size + position % page_size
+            wanted = weights[row].double() @ (q[row].double() @ wide[at.to(device)].T).relu()
+            assert_close(logits[row, :length], wanted, 1e-4)
+        apart = page_mqa_logits(*given[:4], table[owner].to(device), width=72, implementation=implementation)
+        for row, length in enumerate(lens):
+            assert_close(apart[row, :length], logits[row, :length], 1e-5)
+
+    def test_refusals_of_pages(self) -> None:
+        q, weights = torch.zeros(2, 4, 128).to(torch.float8_e4m3fn), torch.zeros(2, 4)
+        buf, lengths, table = (
+            torch.zeros(3, 8448, dtype=torch.uint8),
+            torch.tensor([3, 65]).int(),
+            torch.tensor([[0, 7]]),
+        )
+        owner = torch.zeros(2).int()
+        with pytest.raises(ContractError, match="buf must be of pages of whole 132 bytes; got 8440"):
+            page_mqa_logits(q, buf[:, :8440], weights, lengths, table.int(), owner)
+        with pytest.raises(ContractError, match=r"page_table must be from 0 to 2; got page_table\[0, 1\] = 7"):
+            page_mqa_logits(q, buf, weights, lengths, table.int(), owner)
+        page_mqa_logits(q, buf, weights, lengths.clamp(max=64), table.int(), owner)
 
     def test_refusals_of_slots(self) -> None:
         q, keys, weights = torch.zeros(2, 4, 16), torch.zeros(9, 16), torch.zeros(2, 4)

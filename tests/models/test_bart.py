@@ -3,9 +3,11 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 import torch
 
 from sglab.engine import ForwardBatch, ForwardMode
+from sglab.models import from_config
 from tests.support.models import Driver, oracle, prompts, relative_error
 
 SHAPE = {
@@ -59,6 +61,9 @@ class Requests:
             out_cache_loc=torch.cat(loc),
             seq_lens_sum=sum(self.lens),
             extend_seq_lens_cpu=None if decoding else [len(new) for new in tokens],
+            extend_seq_lens=None if decoding else torch.tensor([len(new) for new in tokens], dtype=torch.int32),
+            extend_prefix_lens_cpu=None if decoding else before,
+            extend_prefix_lens=None if decoding else torch.tensor(before, dtype=torch.int32),
             req_to_token_pool=runner.req_to_token_pool,
             token_to_kv_pool=runner.token_to_kv_pool,
             encoder_lens=torch.tensor(self.encoder_lens),
@@ -97,3 +102,21 @@ def test_bart(tmp_path: Path) -> None:
         assert rows[len(target) - 1 :].argmax(-1).tolist() == outputs[i]
         for step in range(8):
             assert relative_error(steps[step][i], rows[len(target) + step]) < 1e-4
+
+
+@pytest.mark.parametrize("implementation", ["triton", "reference"])
+def test_cross_attention_by_tritons_kernels(implementation: str) -> None:
+    """Prompts of several tokens and decodes, in float32; the kernels run as they are, on the emulator."""
+    layers = 1 if implementation == "triton" else 3
+    ours = from_config(
+        {**SHAPE, "architectures": ["BartForConditionalGeneration"], "decoder_layers": layers}, "float32", "cpu", 1
+    )
+    sources, targets = prompts(SOURCES, 131), prompts(TARGETS, 131, seed=1)
+    found = []
+    for backend, asked in (("torch_native", "auto"), ("triton", implementation)):
+        requests = Requests(Driver(ours, page_size=1, backend=backend, implementation=asked), SOURCES)
+        with torch.inference_mode():
+            encoded = torch.cat([ours.encode(torch.tensor(source)) for source in sources])
+            found.append([requests.run(targets, encoded), *(requests.run([[7], [9]], None) for _ in range(2))])
+    for made, wanted in zip(found[1], found[0], strict=True):
+        assert relative_error(made, wanted) < 1e-5

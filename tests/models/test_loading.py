@@ -95,7 +95,7 @@ def test_a_folder_of_several_files(tmp_path: Path) -> None:
         ({"model.layers.0.self_attn.k_proj.weight": None}, r"qkv_proj\.weight\.k: expected in the checkpoint"),
         ({"model.layers.0.mlp.up_proj.weight": (16, 16)}, r"expected shape \(32, 16\), got \(16, 16\)"),
         ({"model.layers.0.self_attn.gate.weight": (1,)}, r"self_attn\.gate\.weight: expected a parameter"),
-        ({"lm_head.weight": (65, 16)}, r"embedding\.weight: expected a weight of shape \(64, 16\), got \(65, 16\)"),
+        ({"lm_head.weight": (65, 16)}, r"lm_head\.weight: expected a weight of shape \(64, 16\), got \(65, 16\)"),
     ],
 )
 def test_weights_that_do_not_fit(change: dict[str, tuple[int, ...] | None], message: str) -> None:
@@ -151,3 +151,37 @@ def test_bytes_are_tokens() -> None:
     assert tokenizer.encode("é!") == [256, 0xC3, 0xA9, 0x21]
     assert tokenizer.decode([256, 0xC3, 0xA9, 0x21, 257]) == "é!"
     assert tokenizer.decode([0xC3]) == "\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{broken", r"config\.json: expected a JSON object, got Expecting property name.*\. Fetch it again\."),
+        ("[1]", r"config\.json: expected a JSON object, got list"),
+        (
+            json.dumps({**CONFIG, "hidden_size": "many"}),
+            "config.json: hidden_size: expected an integer of at least 1, got",
+        ),
+        (
+            json.dumps({**CONFIG, "num_attention_heads": 0}),
+            "config.json: num_attention_heads: expected an integer of at",
+        ),
+        (json.dumps({**CONFIG, "rms_norm_eps": "1e-6"}), "config.json: rms_norm_eps: expected a number, got '1e-6'"),
+        (json.dumps({**CONFIG, "attention_bias": 2}), "config.json: attention_bias: expected true or false, got 2"),
+    ],
+)
+def test_a_config_that_is_none_is_refused_by_name(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(content)
+    write(tmp_path / "model.safetensors", weights())
+    with pytest.raises(BadArgumentError, match=message):
+        load_model(tmp_path)
+
+
+def test_a_misshapen_weight_has_its_whole_name(tmp_path: Path) -> None:
+    """Layers know only what comes below them."""
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    given = weights()
+    for name in ("model.embed_tokens.weight", "model.layers.0.self_attn.k_proj.weight"):
+        write(tmp_path / "model.safetensors", {**given, name: given[name][:, :-3]})
+        with pytest.raises(WeightError, match=f"^{name}: expected .*The checkpoint does not belong to this config"):
+            load_model(tmp_path)

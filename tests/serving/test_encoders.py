@@ -1,6 +1,7 @@
 """BART through the engine: an encoder's prompt, and a decoder whose tokens do not depend on scheduling."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sglab.attention import UnsupportedError
-from sglab.engine import BadArgumentError
+from sglab.attention.triton_backend import TritonAttnBackend
+from sglab.engine import BadArgumentError, ModelRunner
 from sglab.models import CausalLM, from_config
 from sglab.serving import Engine
 from tests.support.models import oracle, prompts
@@ -84,6 +86,8 @@ def test_tokens_do_not_depend_on_scheduling(data: st.DataObject) -> None:
         "schedule_policy": data.draw(st.sampled_from(["lpm", "fcfs", "lof", "random"])),
         "enable_mixed_chunk": data.draw(st.booleans()),
         "disable_overlap_schedule": data.draw(st.booleans()),
+        "cuda_graph": data.draw(st.booleans()),
+        "cuda_graph_bs": (1, 4),
     }
     arrivals = data.draw(st.lists(st.integers(0, 8), min_size=len(SOURCES), max_size=len(SOURCES)))
     with Engine(made, check_invariants=True, **options) as engine:
@@ -113,7 +117,7 @@ def test_a_retracted_request_is_encoded_again() -> None:
     assert sum(output.retractions for output in outputs) > 0
 
 
-@pytest.mark.parametrize("backend", ["flashinfer", "intel_amx", "fa3"])
+@pytest.mark.parametrize("backend", ["flashinfer", "intel_amx", "fa3", "triton"])
 def test_other_backends_attend_to_the_encoder(backend: str) -> None:
     """In bfloat16, so by logits: log probabilities of the same tokens. fa3 takes one request, as in SGLang."""
     made, one = bart("bfloat16"), {"temperature": 0, "max_new_tokens": 6}
@@ -132,13 +136,77 @@ def test_other_backends_attend_to_the_encoder(backend: str) -> None:
             assert got[0][0][1] == pytest.approx(expected.logprobs[i], abs=0.15)
 
 
+@pytest.mark.parametrize("backend", ["auto", "flashinfer", "triton"])
+def test_captured_decodes_read_the_encoder(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Padded to the next size, and replayed for requests of other lengths than were captured."""
+    if backend == "triton":  # without the emulator: what is looked at here is the metadata
+        made_by = TritonAttnBackend.__init__
+
+        def with_reference(self: TritonAttnBackend, runner: ModelRunner) -> None:
+            made_by(self, replace(runner, kernel_implementation="reference"))
+
+        monkeypatch.setattr(TritonAttnBackend, "__init__", with_reference)
+    made = bart("float32" if backend != "flashinfer" else "bfloat16")
+    options = {"attention_backend": backend, "max_total_tokens": 600}
+    given, sampling = SOURCES[:3], {**SEEDED, "max_new_tokens": 8}
+    plain = Engine(made, **options).generate(given, sampling)
+    engine = Engine(made, cuda_graph=True, cuda_graph_bs=(1, 4), check_invariants=True, **options)
+    again = engine.generate(given, sampling)
+    assert [one.token_ids for one in again] == [one.token_ids for one in plain]
+    assert len(engine.worker.graph_runner.replays) >= 7
+    assert engine.runner.token_to_kv_pool.get_kv_buffer(0)[0][0].isfinite().all()
+
+
+def test_log_probabilities_of_the_decoders_prompt(tmp_path: Path) -> None:
+    """Those of transformers, also after a retraction and when asked for from the middle on."""
+    theirs, ours = oracle("BartForConditionalGeneration", tmp_path, SHAPE)
+    begin, source = [2, 9, 13, 4, 40], SOURCES[0]
+    target = torch.tensor([begin])
+    with torch.inference_mode():
+        rows = theirs(input_ids=torch.tensor([source]), decoder_input_ids=target).logits[0].log_softmax(-1)
+    wanted = rows[:-1].gather(-1, target[0, 1:, None])[:, 0]
+    engine = Engine(ours, max_total_tokens=300, check_invariants=True)
+    for start in (0, 2, 4, 5):
+        output = engine.generate(
+            source, GREEDY, return_logprob=True, logprob_start_len=start, decoder_prompt=begin, top_logprobs_num=2
+        )
+        assert output.logprob_start_len == start and output.input_logprobs[0] is None
+        found = torch.tensor(output.input_logprobs[1:])
+        torch.testing.assert_close(found, wanted[start:], atol=1e-4, rtol=0)
+        for i, row in enumerate(output.input_top_logprobs[1:]):
+            assert [token for token, _ in row] == rows[start + i].topk(2).indices.tolist()
+    with pytest.raises(BadArgumentError, match=r"logprob_start_len: expected 0?.*5, got 6"):
+        engine.generate(source, GREEDY, return_logprob=True, logprob_start_len=6, decoder_prompt=begin)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"cuda_graph": True, "cuda_graph_bs": (1, 6), "disable_overlap_schedule": False}], ids=str
+)
+def test_two_ranks_say_what_one_says(tmp_path: Path, options: dict[str, Any]) -> None:
+    _, ours = oracle("BartForConditionalGeneration", tmp_path, SHAPE)
+    wanted = Engine(ours, max_total_tokens=600).generate(SOURCES, GREEDY, return_logprob=True)
+    asked = {"return_logprob": True, "logprob_start_len": 0}
+    with Engine(
+        tmp_path, device="cpu", dtype="float32", tp_size=2, max_total_tokens=300, check_invariants=True, **options
+    ) as engine:
+        made = engine.generate(SOURCES, GREEDY, decoder_prompt=[2], **asked)
+        assert [one.token_ids for one in made] == [one.token_ids for one in wanted]
+        for one, other in zip(made, wanted, strict=True):
+            torch.testing.assert_close(one.logprobs, other.logprobs, atol=1e-4, rtol=0)
+        assert any(step.graph_bs for step in engine.history.steps) == bool(options)
+
+
 def test_what_does_not_fit_is_refused_by_name() -> None:
     made = bart()
-    with pytest.raises(
-        UnsupportedError, match=r"is_cross_attention: expected False for triton, got True\. Use .*torch"
+    with pytest.raises(UnsupportedError, match=r"is_cross_attention: expected False for flex_attention, got True"):
+        Engine(made, attention_backend="flex_attention", max_total_tokens=200)
+    with pytest.raises(UnsupportedError, match="cuda_graph: expected None in a CUDA graph for fa3, got lengths of"):
+        Engine(bart("bfloat16"), attention_backend="fa3", max_total_tokens=200, cuda_graph=True)
+    for option in (
+        {"enable_piecewise_cuda_graph": True},
+        {"enable_hierarchical_cache": True},
+        {"speculative_algorithm": "NGRAM"},
     ):
-        Engine(made, attention_backend="triton", max_total_tokens=200)
-    for option in ({"cuda_graph": True}, {"enable_hierarchical_cache": True}, {"speculative_algorithm": "NGRAM"}):
         with pytest.raises(BadArgumentError, match=f"{next(iter(option))}: expected its default with a model that has"):
             Engine(made, max_total_tokens=200, **option)
     engine = Engine(made, tokenizer=Letters(), max_total_tokens=200)
@@ -146,8 +214,6 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
         engine.generate([5] * 65)
     with pytest.raises(BadArgumentError, match=r"decoder_prompt: expected 1\.\.63 tokens, got 64"):
         engine.generate([5], decoder_prompt=[5] * 64)
-    with pytest.raises(BadArgumentError, match="logprob_start_len: expected -1 with an encoder's prompt"):
-        engine.generate([5], return_logprob=True, logprob_start_len=0)
     assert engine.generate("AB", GREEDY, decoder_prompt="C").prompt_token_ids == [1, 2, 2, 3]
     assert len(engine.generate([5], {"temperature": 0, "max_new_tokens": 1000}).token_ids) == 63
     assert engine.scheduler.allocator.available_size() == engine.scheduler.allocator.size
@@ -158,3 +224,17 @@ def test_the_other_models_have_no_decoder_prompt() -> None:
 
     with pytest.raises(BadArgumentError, match="decoder_prompt: expected None for a decoder alone"):
         Engine(tiny_llama(), max_total_tokens=64).generate([1], decoder_prompt=[2])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("graph", [True, False])
+def test_on_a_gpu(graph: bool) -> None:
+    """float32, which triton serves; decodes replay captured graphs, and steps overlap."""
+    made, plain = bart().cuda(), {"attention_backend": "torch_native", "disable_overlap_schedule": True}
+    wanted = Engine(made, max_total_tokens=600, **plain).generate(SOURCES, SEEDED)
+    engine = Engine(made, cuda_graph=graph, max_total_tokens=600, check_invariants=True)
+    assert engine.config.attention_backend == "triton" and engine.scheduler.config.enable_overlap
+    again = engine.generate(SOURCES, SEEDED)
+    assert [one.token_ids for one in again] == [one.token_ids for one in wanted]
+    assert (engine.worker.graph_runner is not None and bool(engine.worker.graph_runner.replays)) == graph

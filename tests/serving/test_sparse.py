@@ -9,8 +9,10 @@ import torch
 
 from sglab.attention.capabilities import FLOATS
 from sglab.attention.registry import backend_factory
-from sglab.engine import BadArgumentError
+from sglab.engine import BadArgumentError, RadixKey
+from sglab.kernels import get_index_k_scale_buffer
 from sglab.kernels.registry import record_choices
+from sglab.layers.indexer import rotate_activation
 from sglab.layers.mla import MLAttention
 from sglab.models import CausalLM, from_config
 from sglab.serving import Engine
@@ -166,6 +168,80 @@ def test_chosen_over_records(plain_runs: list[int]) -> None:
     assert abs(outputs[0].logprobs[0] - outputs[1].logprobs[0]) < 0.5
 
 
+def exact_index_keys(engine: Engine, prompt: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the pool's FP8 index keys of the first layer say of a finished prompt's tokens, and their scales."""
+    tree, pool = engine.tree_cache, engine.runner.token_to_kv_pool
+    slots = tree.match_prefix(RadixKey(prompt)).device_indices
+    return get_index_k_scale_buffer(pool.get_index_k_with_scale_buffer(0), slots, pool.page_size)
+
+
+@pytest.mark.parametrize("backend", ["dsa", "torch_native"])
+def test_index_keys_in_fp8(backend: str, takes_tiny: None) -> None:
+    """The pool's keys are those of the 16-bit pool, turned and rounded to e4m3 with a power of two each; what is chosen
+    with them differs where scores are near each other alone, so that a prompt's log probabilities stay."""
+    model = v32(index_head_dim=128, index_n_heads=6)
+    prompt = [(11 * i) % 131 for i in range(128)]
+    options = {"attention_backend": backend, "page_size": 64, "max_total_tokens": 512, "context_length": 160}
+    rows = Engine(model, **options)
+    pages = Engine(model, index_k_dtype="fp8_e4m3", **options)
+    wanted = rows.generate(prompt, GREEDY, return_logprob=True)
+    made = pages.generate(prompt, GREEDY, return_logprob=True)
+    assert len(made.token_ids) == 10 and abs(made.logprobs[0] - wanted.logprobs[0]) < 0.5
+    slots = rows.tree_cache.match_prefix(RadixKey(prompt)).device_indices
+    assert len(slots) == 128
+    turned = rotate_activation(rows.runner.token_to_kv_pool.get_index_k_buffer(0)[slots])
+    keys, scales = exact_index_keys(pages, prompt)
+    assert torch.equal(scales.frexp().mantissa, torch.full_like(scales, 0.5))
+    error = (keys.float() * scales[:, None] - turned).abs()
+    assert (error <= turned.abs() * 2.0**-4 + scales[:, None] * 2.0**-10).all()
+    assert pages.runner.token_to_kv_pool.get_kv_size_bytes() < rows.runner.token_to_kv_pool.get_kv_size_bytes()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("graphs", [False, True])
+def test_index_keys_in_fp8_do_not_depend_on_scheduling(seed: int, graphs: bool, takes_tiny: None) -> None:
+    """Also from the host and back, and in captured graphs: the tokens of each request alone."""
+    model, (given, options) = v32(index_head_dim=128), drawn(seed)
+    shared = given[1]
+    given = [*given, [*shared[: len(shared) // 2], 5, 6, 7]]
+    pages = {"attention_backend": "dsa", "index_k_dtype": "fp8_e4m3", "page_size": options["page_size"]}
+    alone = [Engine(model, max_total_tokens=512, **pages).generate(one, GREEDY).token_ids for one in given]
+    if graphs:
+        options |= {"cuda_graph": True, "cuda_graph_bs": (1, 4)}
+    small = max(3 * options["page_size"], -(-200 // options["page_size"]) * options["page_size"])
+    options |= {"disable_radix_cache": False, "enable_hierarchical_cache": True, "max_total_tokens": small}
+    engine = Engine(model, check_invariants=True, **{**options, **pages})
+    for _ in range(2):
+        assert [one.token_ids for one in engine.generate(given, GREEDY)] == alone
+
+
+def test_index_keys_beside_records_are_fp8_and_the_operators_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = v32("bfloat16", **WIDE)
+    engine = Engine(wide, attention_backend="dsa", kv_cache_dtype="fp8_e4m3", max_total_tokens=512)
+    with record_choices() as ran:
+        engine.generate([(11 * i) % 131 for i in range(60)], GREEDY)
+    assert {"act_quant", "page_mqa_logits"} <= {choice.operator for choice in ran}
+    assert engine.runner.token_to_kv_pool.packs_index_keys
+    with pytest.raises(BadArgumentError, match="index_k_dtype: expected 'auto' with a model that has no indexer"):
+        Engine("tiny", index_k_dtype="fp8_e4m3", max_total_tokens=512)
+    with pytest.raises(BadArgumentError, match="index_head_dim: expected 128 for keys in FP8, got 32"):
+        Engine(v32(), index_k_dtype="fp8_e4m3", max_total_tokens=512)
+
+
+@pytest.mark.parametrize(("page_size", "index_k_dtype"), [(1, "auto"), (1, "fp8_e4m3"), (4, "fp8_e4m3")])
+def test_index_keys_come_back_from_the_host(page_size: int, index_k_dtype: str, takes_tiny: None) -> None:
+    """Without them a prefix that came back would be chosen from by another request's keys."""
+    model, prompt = v32(index_head_dim=128), [(11 * i) % 131 for i in range(60)]
+    options = {"attention_backend": "dsa", "page_size": page_size, "index_k_dtype": index_k_dtype}
+    wanted = Engine(model, max_total_tokens=512, **options).generate([*prompt, 9, 9], GREEDY).token_ids
+    small = {"max_total_tokens": 100, "enable_hierarchical_cache": True, "check_invariants": True}
+    engine = Engine(model, **small, **options)
+    engine.generate(prompt, GREEDY)
+    engine.generate([5 + i for i in range(70)], GREEDY)  # evicts it
+    assert engine.generate([*prompt, 9, 9], GREEDY).token_ids == wanted
+    assert sum(step.loaded_tokens for step in engine.history.steps) > TOPK
+
+
 def test_graphs_without_the_choice_are_refused() -> None:
     """A captured decode that looked at lengths would attend as it did at its capture."""
     with pytest.raises(
@@ -177,3 +253,18 @@ def test_graphs_without_the_choice_are_refused() -> None:
     ):
         Engine(v32(), max_total_tokens=512, attention_backend="triton", cuda_graph=True)
     Engine(v32(), max_total_tokens=512, cuda_graph=True, cuda_graph_bs=(1,), context_length=TOPK)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("seed", range(3))
+def test_index_keys_in_fp8_on_a_gpu(seed: int, takes_tiny: None) -> None:
+    """Through the host and back, in captured graphs: the tokens of each request alone."""
+    model, (given, options) = v32(device="cuda", index_head_dim=128), drawn(seed)
+    pages = {"attention_backend": "dsa", "index_k_dtype": "fp8_e4m3", "page_size": options["page_size"]}
+    alone = [Engine(model, max_total_tokens=512, **pages).generate(one, GREEDY).token_ids for one in given]
+    options |= {"disable_radix_cache": False, "enable_hierarchical_cache": True}
+    engine = Engine(model, check_invariants=True, **{**options, **pages})
+    for _ in range(2):
+        assert [one.token_ids for one in engine.generate(given, GREEDY)] == alone
+    assert engine.worker.graph_runner is not None and engine.worker.graph_runner.replays

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from sglab.engine import ForwardBatch
-from sglab.kernels import fast_topk_v2, slot_mqa_logits
+from sglab.kernels import fast_topk_v2, page_mqa_logits, slot_mqa_logits
+from sglab.kernels.indexer.layout import page_bytes
 
 MOST_LOGITS = 1 << 26
 """Logits that are held at once, 256 MiB: a long prefill's rows are taken a block at a time."""
@@ -55,7 +56,8 @@ def choose_tokens(
     """The positions in its request that every query token attends to.
 
     Args:
-        q: [tokens, heads, dim], the indexer's queries; keys: [slots, dim], of the same dtype.
+        q: [tokens, heads, dim], the indexer's queries; keys: [slots, dim], of the same dtype; or q in e4m3 beside pages
+            of keys with their scales, uint8 [pages, page_size · 132].
         weights: float32 [tokens, heads].
         implementation: of the operators; one that they do not have: their own choice.
 
@@ -66,16 +68,20 @@ def choose_tokens(
         return None
     chosen = implementation if implementation in ("triton", "torch", "reference") else "auto"
     block = max(MOST_LOGITS // rows.longest, 1)
-    parts = []
+    packed, tables, parts = keys.dtype == torch.uint8, rows.page_table_1, []
+    if packed:
+        page_size = keys.shape[1] // page_bytes(1)
+        tables = tables[:, ::page_size] // page_size
     for start in range(0, len(q), block):
         own = slice(start, start + block)
-        table, owner = rows.page_table_1, None
+        table, owner = tables, None
         if rows.request_of is None:
             table = table[own]
         else:
             owner = rows.request_of[own]
         lengths = rows.lengths[own]
-        logits = slot_mqa_logits(
+        score = page_mqa_logits if packed else slot_mqa_logits
+        logits = score(
             q[own], keys, weights[own], lengths, table, owner, rows.longest, implementation=chosen, check_values=False
         )
         parts.append(fast_topk_v2(logits, lengths, topk, implementation=chosen, check_values=False))

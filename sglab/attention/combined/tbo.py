@@ -86,7 +86,7 @@ def split_batch(batch: ForwardBatch) -> tuple[ForwardBatch, ForwardBatch] | None
 def _part(batch: ForwardBatch, requests: slice, tokens: slice) -> ForwardBatch:
     """Some requests with some tokens; a tree's masks are cut where the requests are."""
     fields = ("req_pool_indices", "seq_lens", "seq_lens_cpu", "orig_seq_lens", "extend_seq_lens", "extend_prefix_lens")
-    lists = ("extend_prefix_lens_cpu", "extend_seq_lens_cpu", "encoder_lens")
+    lists = ("extend_prefix_lens_cpu", "extend_seq_lens_cpu", "encoder_lens", "encoder_lens_cpu")
     made: dict[str, Any] = {
         name: None if (got := getattr(batch, name)) is None else got[requests] for name in (*fields, *lists)
     }

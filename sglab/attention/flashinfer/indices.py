@@ -35,6 +35,13 @@ class GraphBuffers:
         self.kv_indptr, self.mask_indptr = zeros(max_bs + 1, torch.int32), zeros(max_bs + 1, torch.int64)
         self.kv_indices, self.custom_mask = zeros(size, torch.int32), zeros(size, torch.uint8)
         self.qo_indptr = StepBuffers(max_bs, device)
+        self._encoders: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def encoders(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """kv_indptr and kv_indices of the encoders' tokens; a model without an encoder never has them."""
+        if self._encoders is None:
+            self._encoders = torch.zeros_like(self.kv_indptr), torch.zeros_like(self.kv_indices)
+        return self._encoders
 
 
 class IndicesUpdater:
@@ -71,18 +78,35 @@ class IndicesUpdater:
     def cross_decode(self, batch: ForwardBatch) -> Wrapper:
         """The encoder's tokens alone."""
         assert batch.encoder_lens is not None
-        return self._decode(batch.req_pool_indices, batch.encoder_lens, None, batch.encoder_lens.tolist())
+        return self._decode(batch.req_pool_indices, batch.encoder_lens, None, _encoders(batch))
 
     def graph_decode(self, batch: GraphBatch, graph: GraphBuffers) -> Wrapper:
         """As `decode`, into buffers of a graph; the plan reads the host's lengths."""
-        bs, lens = batch.bs, batch.seq_lens[: batch.bs]
-        indptr = graph.kv_indptr[: bs + 1]
+        starts = None if batch.encoder_lens is None else batch.encoder_lens[: batch.bs]
+        stored = graph.kv_indptr, graph.kv_indices
+        return self._graph_decode(batch, graph, batch.seq_lens, starts, _host(batch.seq_lens_cpu), stored)
+
+    def graph_cross_decode(self, batch: GraphBatch, graph: GraphBuffers) -> Wrapper:
+        """As `cross_decode`, into buffers of a graph."""
+        assert batch.encoder_lens is not None
+        return self._graph_decode(batch, graph, batch.encoder_lens, None, batch.encoder_lens_cpu, graph.encoders())
+
+    def _graph_decode(
+        self,
+        batch: GraphBatch,
+        graph: GraphBuffers,
+        lens: torch.Tensor,
+        starts: torch.Tensor | None,
+        host: list[int] | None,
+        stored: tuple[torch.Tensor, torch.Tensor],
+    ) -> Wrapper:
+        bs, (all_indptr, indices) = batch.bs, stored
+        lens, indptr, rows = lens[:bs], all_indptr[: bs + 1], batch.req_pool_indices[:bs]
         indptr.copy_(indptr_of(lens))
-        rows, indices = batch.req_pool_indices[:bs], graph.kv_indices
         create_flashinfer_kv_indices(
-            self.req_to_token, rows, lens, indptr, None, indices, implementation=self.implementation
+            self.req_to_token, rows, lens, indptr, starts, indices, implementation=self.implementation
         )
-        ones, host = graph.qo_indptr.of(bs, 1), _host(batch.seq_lens_cpu)
+        ones = graph.qo_indptr.of(bs, 1)
         made = self._wrapper(ones, indptr, indices, 1, [1] * bs, host)
         made.is_decode = made.is_cuda_graph_enabled = True
         made.use_tensor_cores = self.use_tensor_cores
@@ -117,7 +141,7 @@ class IndicesUpdater:
         assert batch.encoder_lens is not None
         assert batch.extend_seq_lens is not None
         assert batch.extend_seq_lens_cpu is not None
-        host = batch.encoder_lens.tolist()
+        host = _encoders(batch)
         lens, new = batch.encoder_lens, batch.extend_seq_lens
         return self._paged(batch.req_pool_indices, lens, None, host, new, list(batch.extend_seq_lens_cpu))
 
@@ -231,3 +255,9 @@ def _host(lens: torch.Tensor | None) -> list[int] | None:
 
 def _mask_indptr(lens: torch.Tensor, drafts: int) -> torch.Tensor:
     return torch.nn.functional.pad(torch.cumsum(drafts * lens.to(torch.int64), 0), (1, 0))
+
+
+def _encoders(batch: ForwardBatch) -> list[int]:
+    """The encoders' lengths on the host; a batch made by hand may have them on the device alone."""
+    assert batch.encoder_lens is not None
+    return batch.encoder_lens.tolist() if batch.encoder_lens_cpu is None else batch.encoder_lens_cpu

@@ -58,6 +58,7 @@ class FlashInferAttnBackend(AttentionBackend):
         sliding_window=True,
         logit_cap=True,
         cross_attention=True,
+        encoders_in_graphs=True,
         bidirectional=True,
     )
 
@@ -156,9 +157,12 @@ class FlashInferAttnBackend(AttentionBackend):
             return PrefillMetadata([made], False, False)
         if batch.forward_mode.is_draft_extend_v2():
             return PrefillMetadata([self.updater.graph_extend(batch, graph)], False, False)
-        made = self.updater.graph_decode(batch, graph)
-        made.disable_split_kv = self.deterministic
-        return DecodeMetadata([made])
+        wrappers = [self.updater.graph_decode(batch, graph)]
+        if batch.encoder_lens is not None:
+            wrappers.append(self.updater.graph_cross_decode(batch, graph))
+        for made in wrappers:
+            made.disable_split_kv = self.deterministic
+        return DecodeMetadata(wrappers)
 
     @property
     def verify_mask(self) -> torch.Tensor | None:

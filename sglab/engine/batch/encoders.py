@@ -31,6 +31,7 @@ def with_encoders(batch: ModelWorkerBatch, encoder_lens: Sequence[int]) -> Model
         seq_lens_sum=int(cpu.sum()),
         orig_seq_lens=seq_lens.to(torch.int32),
         encoder_lens=on_device,
+        encoder_lens_cpu=list(encoder_lens),
     )
     if batch.extend_seq_lens is None or batch.extend_prefix_lens is None:
         return made

@@ -93,7 +93,8 @@ class ForwardBatch:
 
     encoder_lens: torch.Tensor | None = None
     """Encoder-decoder models: int64 [B], tokens of each request's encoder, whose slots come first in its row of
-    req_to_token; the other lengths and positions are the decoder's. Filled by the scheduler, as the one below."""
+    req_to_token; the other lengths and positions are the decoder's. Filled by the scheduler, as the three below."""
+    encoder_lens_cpu: list[int] | None = None
     encoder_out_cache_loc: torch.Tensor | None = None
     """int64 [encoder tokens], slots of the encoders that this pass runs; None: of none."""
     encoder_input_ids: list[torch.Tensor] | None = None
@@ -106,6 +107,8 @@ class ForwardBatch:
     dp: Any = None
     """Data-parallel attention: what the other groups of ranks run (`sglab.layers.dp_attention.DpBatch`)."""
 
+    expands_prefix: bool = False
+    """MLA: this extend attends with keys and values of every head (`ModelRunner.chunked_prefix_threshold`)."""
     num_token_non_padded_cpu: int = 0
     """Real tokens, before a graph's padding."""
 
@@ -127,18 +130,32 @@ class ForwardBatch:
             token_to_kv_pool=model_runner.token_to_kv_pool,
             state_pool=model_runner.state_pool,
             spec_info=batch.spec_info,
-            encoder_lens=batch.encoder_lens,
-            encoder_input_ids=batch.encoder_input_ids,
-            encoder_out_cache_loc=batch.encoder_out_cache_loc,
+            encoder_lens_cpu=batch.encoder_lens_cpu,
             num_token_non_padded_cpu=len(batch.input_ids),
         )
+        if batch.encoder_lens is not None:
+            self._init_encoders(batch, device)
         if self.forward_mode.is_idle():
             self.positions = torch.empty(0, dtype=torch.int64, device=device)
         elif self.forward_mode.is_decode() or self.forward_mode.is_target_verify():
             self.positions = clamp_position(self.seq_lens)
         else:
             self._init_extend(batch, device)
+            self.expands_prefix = self._may_expand(model_runner.chunked_prefix_threshold)
         return self
+
+    def _may_expand(self, threshold: int | None) -> bool:
+        if threshold is None or self.forward_mode not in (ForwardMode.EXTEND, ForwardMode.MIXED):
+            return False
+        cached = sum(self.extend_prefix_lens_cpu or ())
+        return cached == 0 or cached >= threshold
+
+    def _init_encoders(self, batch: ModelWorkerBatch, device: torch.device) -> None:
+        assert batch.encoder_lens is not None
+        self.encoder_lens = batch.encoder_lens.to(device)
+        if batch.encoder_input_ids is not None and batch.encoder_out_cache_loc is not None:
+            self.encoder_input_ids = [tokens.to(device) for tokens in batch.encoder_input_ids]
+            self.encoder_out_cache_loc = batch.encoder_out_cache_loc.to(device)
 
     def _init_extend(self, batch: ModelWorkerBatch, device: torch.device) -> None:
         assert batch.extend_prefix_lens is not None

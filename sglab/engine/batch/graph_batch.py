@@ -32,6 +32,9 @@ class GraphBatch:
     seq_lens_cpu: torch.Tensor | None = None
     """The same lengths on the CPU, so that planning does not wait for the device; None at a capture."""
     encoder_lens: torch.Tensor | None = None
+    """int64 [bs], of padded rows 1; None: the model has no encoder."""
+    encoder_lens_cpu: list[int] | None = None
+    """The same on the CPU; None at a capture."""
     spec_info: Any = None
     """As in ForwardBatch."""
 
@@ -52,5 +55,6 @@ class GraphBatch:
             seq_lens_sum=batch.seq_lens_sum,
             seq_lens_cpu=batch.seq_lens_cpu,
             encoder_lens=batch.encoder_lens,
+            encoder_lens_cpu=batch.encoder_lens_cpu,
             spec_info=batch.spec_info,
         )

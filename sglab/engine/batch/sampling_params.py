@@ -125,7 +125,9 @@ class SamplingParams:
         tokens = self.stop_token_ids or ()
         if isinstance(tokens, (str, bytes)) or not isinstance(tokens, Iterable):
             raise BadArgumentError("stop_token_ids", "token ids", repr(tokens), "Pass a list such as [2].")
-        self._set("stop_token_ids", frozenset(integer("stop_token_ids", each, 0) for each in tokens))
+        self._set(
+            "stop_token_ids", frozenset(integer("stop_token_ids", each, 0, remedy="Pass token ids.") for each in tokens)
+        )
 
     def _number(self, name: str, least: float, most: float, expected: str, above: bool = False) -> None:
         value = getattr(self, name)
@@ -135,7 +137,7 @@ class SamplingParams:
         self._set(name, float(value))
 
     def _bias(self, token: Any, bias: Any) -> float:
-        integer("logit_bias's token", token, 0)
+        integer("logit_bias's token", token, 0, remedy="Its keys are token ids.")
         if isinstance(bias, bool) or not isinstance(bias, (int, float)) or not math.isfinite(bias):
             raise BadArgumentError(f"logit_bias[{token}]", "a finite number", repr(bias), "Leave the token out.")
         return float(bias)

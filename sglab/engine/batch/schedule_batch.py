@@ -40,7 +40,8 @@ class ModelWorkerBatch:
     orig_seq_lens: torch.Tensor | None = None
     spec_info: Any = None
     encoder_lens: torch.Tensor | None = None
-    """Models with an encoder (`encoders`): int64 [B], and the two below of the encoders that run in this pass."""
+    """Models with an encoder (`encoders`): int64 [B], and the last two of the encoders that run in this pass."""
+    encoder_lens_cpu: list[int] | None = None
     encoder_input_ids: list[torch.Tensor] | None = None
     encoder_out_cache_loc: torch.Tensor | None = None
 

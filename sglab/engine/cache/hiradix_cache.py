@@ -117,6 +117,13 @@ class HiRadixCache(RadixCache):
                 heapq.heappush(leaves, parent)
         return evicted
 
+    def remove(self, node: TreeNode) -> None:
+        """As in the base class; what the host has of them, too."""
+        super().remove(node)
+        if node.host_value is not None:
+            self.host_pool.allocator.free(node.host_value)
+            node.host_value = None
+
     def load_back(self, req: PrefixHolder) -> int:
         """Copy what the host has of a request's prefix to new slots, and lengthen the prefix by it.
 

@@ -32,9 +32,10 @@ class HostKVPool:
             TokenToKVPoolAllocator(size) if page == 1 else PagedTokenToKVPoolAllocator(size, page)
         )
         layers = range(device_pool.start_layer, device_pool.start_layer + device_pool.layer_num)
-        self._device = [_rows(each) for layer in layers for each in device_pool.named_buffers(layer).values()]
+        self._device = [each for layer in layers for each in device_pool.stored_bytes(layer)]
+        self._in_pages = device_pool.in_pages
         pinned = device_pool.device.type == "cuda"
-        shapes = [(size + page, each.shape[1]) for each in self._device]
+        shapes = [(size // page + 1, page, each.shape[2]) for each in self._device]
         self._host = [
             torch.zeros(shape, dtype=torch.uint8, pin_memory=True) if pinned else zeroed(shape, torch.uint8, "cpu")
             for shape in shapes
@@ -42,23 +43,20 @@ class HostKVPool:
 
     def backup(self, host_slots: torch.Tensor, device_slots: torch.Tensor) -> None:
         """Copy rows from the device: int64 [n] each."""
+        to, of = self._in_pages(host_slots), self._in_pages(device_slots)
         for host, device in zip(self._host, self._device, strict=True):
-            host[host_slots] = device[device_slots].cpu()
+            host[to] = device[of].cpu()
         if self.copied is not None:
             self.copied(host_slots, device_slots, False)
 
     def load(self, host_slots: torch.Tensor, device_slots: torch.Tensor) -> None:
         """Copy rows back: int64 [n] each."""
+        to, of = self._in_pages(device_slots), self._in_pages(host_slots)
         for host, device in zip(self._host, self._device, strict=True):
-            device[device_slots] = host[host_slots].to(device.device)
+            device[to] = host[of].to(device.device)
         if self.copied is not None:
             self.copied(host_slots, device_slots, True)
 
     def used(self) -> int:
         """Slots that hold rows."""
         return self.allocator.size - self.allocator.available_size()
-
-
-def _rows(buffer: torch.Tensor) -> torch.Tensor:
-    """A buffer's rows as bytes, [slots, bytes], over the same memory."""
-    return buffer.flatten(1).view(torch.uint8)

@@ -78,12 +78,21 @@ class KVCache(ABC):
         self, layer: RadixAttention, loc: torch.Tensor, cache_k: torch.Tensor, cache_v: torch.Tensor
     ) -> None: ...
 
+    def stored_bytes(self, layer_id: int) -> list[torch.Tensor]:
+        """All that a layer keeps of its tokens: uint8 [pages, page_size, bytes of a token] each, live."""
+        rows = (buffer.flatten(1).view(torch.uint8) for buffer in self.named_buffers(layer_id).values())
+        return [each.unflatten(0, (-1, self.page_size)) for each in rows]
+
     def move_kv_cache(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
-        """Copy rows of all layers, int64 [n] slots each; all are read before any is written."""
+        """Copy what all layers keep of tokens, int64 [n] slots each; all are read before any is written."""
+        target, source = self.in_pages(tgt_loc), self.in_pages(src_loc)
         for layer_id in range(self.start_layer, self.start_layer + self.layer_num):
-            for buffer in self.named_buffers(layer_id).values():
-                rows = buffer.flatten(1).view(torch.uint8)
-                rows[tgt_loc] = rows[src_loc]
+            for stored in self.stored_bytes(layer_id):
+                stored[target] = stored[source]
+
+    def in_pages(self, slots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Slots as (page, place in it), the index of `stored_bytes`."""
+        return slots // self.page_size, slots % self.page_size
 
     def get_kv_size_bytes(self) -> int:
         """Bytes of all layers' buffers, dummy page included."""
@@ -263,38 +272,3 @@ class MLATokenToKVPool(KVCache):
         """The latent and rotary parts of the rows of `loc`: [n, 1, 512] and [n, 1, 64]."""
         rows = self.get_key_buffer(layer.layer_id)[loc].to(dst_dtype or self.dtype)
         return rows[..., : self.kv_lora_rank], rows[..., self.kv_lora_rank :]
-
-
-class NSATokenToKVPool(MLATokenToKVPool):
-    """Beside the latent rows one key per token for DeepSeek-V3.2's indexer: [size + page_size, index_head_dim].
-
-    In the pool's dtype, beside FP8 rows in bfloat16; SGLang stores them in FP8 with a scale per token.
-    """
-
-    name = "NSATokenToKVPool"
-
-    def __init__(
-        self,
-        size: int,
-        page_size: int,
-        dtype: torch.dtype,
-        kv_lora_rank: int,
-        qk_rope_head_dim: int,
-        layer_num: int,
-        index_head_dim: int,
-        device: str | torch.device = "cpu",
-        start_layer: int = 0,
-    ) -> None:
-        super().__init__(size, page_size, dtype, kv_lora_rank, qk_rope_head_dim, layer_num, device, start_layer)
-        kept = torch.bfloat16 if dtype in _FP8 else dtype
-        self.index_k_buffer = [zeroed((size + page_size, index_head_dim), kept, self.device) for _ in range(layer_num)]
-
-    def get_index_k_buffer(self, layer_id: int) -> torch.Tensor:
-        return self._buffer(self.index_k_buffer, layer_id)
-
-    def set_index_k_buffer(self, layer: RadixAttention, loc: torch.Tensor, index_k: torch.Tensor) -> None:
-        """Store the keys [n, index_head_dim] of `loc`'s tokens."""
-        self._check_loc(loc)
-        buffer = self._buffer(self.index_k_buffer, layer.layer_id)
-        self._check_rows("index_k", index_k, loc, (buffer.shape[1],))
-        buffer[loc] = index_k.to(buffer.dtype)

@@ -138,6 +138,21 @@ class RadixCache:
                 heapq.heappush(leaves, parent)
         return evicted
 
+    def nodes_of(self, slots: torch.Tensor) -> list[TreeNode]:
+        """The nodes that own one of these slots, parents first. Reads every node: for what goes wrong."""
+        wanted = set(slots.tolist())
+        return [node for node in self.nodes() if wanted.intersection(node.value.tolist())]
+
+    def remove(self, node: TreeNode) -> None:
+        """Take a node and all below it out of the tree, and free their slots; no request may lock them."""
+        for child in list(node.children.values()):
+            self.remove(child)
+        assert node.lock_ref == 0 and node.parent is not None
+        if node.on_device:
+            self.token_to_kv_pool_allocator.free(node.value)
+            self.evictable_size_ -= len(node.key)
+        del node.parent.children[node.key.child_key(self.page_size)]
+
     def cache_unfinished_req(self, req: PrefixHolder) -> None:
         """Share a running request's whole pages: the tree owns them, the request locks them.
 

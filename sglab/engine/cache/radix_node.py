@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -67,6 +67,13 @@ class TreeNode:
 
     def __lt__(self, other: TreeNode) -> bool:
         return self.last_access_time < other.last_access_time
+
+
+def path_up(node: TreeNode | None) -> Iterator[TreeNode]:
+    """A node and those above it, the root last; none of None."""
+    while node is not None:
+        yield node
+        node = node.parent
 
 
 def tree_path(node: TreeNode) -> torch.Tensor:

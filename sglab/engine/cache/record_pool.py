@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from sglab.engine.cache.kv_pool import MLATokenToKVPool, NSATokenToKVPool
+from sglab.engine.cache.kv_pool import MLATokenToKVPool
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.layer import RadixAttention
 from sglab.kernels import dequantize_k_cache_paged, set_mla_k_records
@@ -71,9 +71,3 @@ class MLARecordTokenToKVPool(MLATokenToKVPool):
         """The latent and rotary parts of the records of `loc`, rounded to bfloat16: [n, 1, 512] and [n, 1, 64]."""
         rows = dequantize_k_cache_paged(self.get_records(layer.layer_id), loc).to(dst_dtype or torch.bfloat16)
         return rows[..., : self.kv_lora_rank], rows[..., self.kv_lora_rank :]
-
-
-class NSARecordTokenToKVPool(MLARecordTokenToKVPool, NSATokenToKVPool):
-    """Records, and the indexer's keys beside them in bfloat16."""
-
-    name = "NSARecordTokenToKVPool"

@@ -26,13 +26,18 @@ class GraphInputBuffers:
     """Length of padded rows."""
     dummy_state: int
     """Row of the state pool that padded rows share; models without states read none."""
+    encoder_lens: torch.Tensor | None = None
+    """Of models with an encoder; padded rows attend to one of its tokens, so that their rows stay finite."""
 
     @classmethod
-    def make(cls, max_bs: int, fill: int, device: torch.device, dummy_state: int = 0) -> GraphInputBuffers:
+    def make(
+        cls, max_bs: int, fill: int, device: torch.device, dummy_state: int = 0, encoder: bool = False
+    ) -> GraphInputBuffers:
         def zeros() -> torch.Tensor:
             return torch.zeros(max_bs, dtype=torch.int64, device=device)
 
-        buffers = cls(zeros(), zeros(), zeros(), zeros(), zeros(), zeros(), fill, dummy_state)
+        encoder_lens = torch.ones(max_bs, dtype=torch.int64, device=device) if encoder else None
+        buffers = cls(zeros(), zeros(), zeros(), zeros(), zeros(), zeros(), fill, dummy_state, encoder_lens)
         buffers.seq_lens.fill_(fill)
         buffers.state_indices.fill_(dummy_state)
         return buffers
@@ -48,7 +53,11 @@ class GraphInputBuffers:
             self.seq_lens.fill_(self.fill)
             self.out_cache_loc.zero_()
             self.state_indices.fill_(self.dummy_state)
+            if self.encoder_lens is not None:
+                self.encoder_lens.fill_(1)
         assert batch.positions is not None
         kept = (self.input_ids, self.req_pool_indices, self.state_indices, self.seq_lens, self.out_cache_loc)
         given = (batch.input_ids, batch.req_pool_indices, batch.req_pool_indices, batch.seq_lens, batch.out_cache_loc)
         torch._foreach_copy_([each[:raw] for each in (*kept, self.positions)], [*given, batch.positions])
+        if self.encoder_lens is not None and batch.encoder_lens is not None:
+            self.encoder_lens[:raw].copy_(batch.encoder_lens)

@@ -12,12 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import torch
+
 from sglab.engine.batch.allocation import release_kv_cache
 from sglab.engine.batch.finish import FinishAbort
 from sglab.engine.batch.req import Decode, Req
 from sglab.engine.batch.schedule_batch import ScheduleBatch
 from sglab.engine.cache.paged_allocator import get_num_new_pages
 from sglab.engine.cache.radix_cache import RadixCache
+from sglab.engine.cache.radix_node import TreeNode, path_up
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.scheduler import admission
 from sglab.engine.scheduler.config import SchedulerConfig
@@ -77,6 +80,8 @@ class Scheduler:
         self.history = History()
         self._in_flight: list[ScheduledPass] = []
         self._any_to_finish = False
+        self._failed: list[Req] = []
+        self._unwritten: list[torch.Tensor] = []
         self._plan = Plan()
 
     # Requests come and go.
@@ -157,6 +162,7 @@ class Scheduler:
             found.update(dict.fromkeys(scheduled.reqs))
         if self.chunked_req is not None:
             found[self.chunked_req] = None
+        found.update(dict.fromkeys(self._failed))  # one that its last pass was to finish is in no batch any more
         return [req for req in found if req.req_pool_idx is not None]
 
     def has_work(self) -> bool:
@@ -183,6 +189,8 @@ class Scheduler:
             if not req.finished():
                 req.to_finish = FinishAbort(message)
                 self._any_to_finish = True
+                self._failed.append(req)
+        self._unwritten.append(scheduled.worker_batch.out_cache_loc)
 
     # Planning.
 
@@ -207,6 +215,7 @@ class Scheduler:
         return scheduled
 
     def _finish_aborted(self) -> None:
+        unwritten = self._doomed_nodes()
         if not self._any_to_finish:
             return
         self._any_to_finish = False
@@ -220,6 +229,23 @@ class Scheduler:
                 release_kv_cache(req, self.tree_cache, is_insert=False)
             if req is self.chunked_req:
                 self.chunked_req = None
+        self._failed = []
+        for node in unwritten:
+            if node.parent is not None and node in node.parent.children.values():  # or it went with one above it
+                self.tree_cache.remove(node)
+
+    def _doomed_nodes(self) -> list[TreeNode]:
+        """What the tree has of passes that failed. With overlap it takes a chunk when the next one is planned, and with
+        a prefill's result also the token whose pass is on its way. Requests that were admitted behind these end, too.
+        """
+        if not self._unwritten:
+            return []
+        nodes = self.tree_cache.nodes_of(torch.cat(self._unwritten))
+        self._unwritten = []
+        for req in self.requests() if nodes else ():
+            if req.to_finish is None and req.holds_lock and any(node in nodes for node in path_up(req.last_node)):
+                req.to_finish = FinishAbort("The pass that computed its prefix failed")
+        return nodes
 
     def _merge_last_batch(self) -> None:
         """Requests whose prefill has ended go to the running batch."""

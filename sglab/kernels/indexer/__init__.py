@@ -9,7 +9,15 @@ from __future__ import annotations
 import torch
 
 from sglab.kernels.fp8 import e4m3_triton_refuses
-from sglab.kernels.indexer.contract import E4M3, check_buffer, check_paged, check_quant, check_ragged, check_slots
+from sglab.kernels.indexer.contract import (
+    E4M3,
+    check_buffer,
+    check_paged,
+    check_pages,
+    check_quant,
+    check_ragged,
+    check_slots,
+)
 from sglab.kernels.indexer.layout import DIM, keys_and_scales, page_bytes
 from sglab.kernels.known_calls import checked_once
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
@@ -20,6 +28,7 @@ __all__ = [
     "fp8_paged_mqa_logits",
     "get_index_k_scale_buffer",
     "page_bytes",
+    "page_mqa_logits",
     "set_index_k_scale_buffer",
     "slot_mqa_logits",
 ]
@@ -38,6 +47,13 @@ logits_operator = Operator(
 slot_logits_operator = Operator(
     "slot_mqa_logits",
     Implementation("triton", "sglab.kernels.indexer.triton:logits", GPU, needs_triton),
+    Implementation("torch", "sglab.kernels.indexer.reference:slot_logits", EVERYWHERE),
+    Implementation("reference", "sglab.kernels.indexer.reference:logits", EVERYWHERE),
+)
+
+page_logits_operator = Operator(
+    "page_mqa_logits",
+    Implementation("triton", "sglab.kernels.indexer.triton:logits", GPU, e4m3_triton_refuses),
     Implementation("torch", "sglab.kernels.indexer.reference:slot_logits", EVERYWHERE),
     Implementation("reference", "sglab.kernels.indexer.reference:logits", EVERYWHERE),
 )
@@ -67,7 +83,13 @@ def act_quant(
 
 
 def set_index_k_scale_buffer(
-    buf: torch.Tensor, loc: torch.Tensor, index_k: torch.Tensor, index_k_scale: torch.Tensor, page_size: int = 64
+    buf: torch.Tensor,
+    loc: torch.Tensor,
+    index_k: torch.Tensor,
+    index_k_scale: torch.Tensor,
+    page_size: int = 64,
+    *,
+    check_values: bool | None = None,
 ) -> None:
     """Write quantised index keys into their cache: keys first in a page, then scales.
 
@@ -79,7 +101,7 @@ def set_index_k_scale_buffer(
     Raises:
         ContractError: an argument does not fit; nothing was written.
     """
-    contract = check_buffer("set_index_k_scale_buffer", buf, loc, page_size)
+    contract = check_buffer("set_index_k_scale_buffer", buf, loc, page_size, check_values)
     contract.tensor("index_k", index_k, f"tokens {DIM}", (E4M3,))
     contract.tensor("index_k_scale", index_k_scale.flatten(), "tokens", (torch.float32,))
     keys, scales = keys_and_scales(buf, page_size)
@@ -203,4 +225,40 @@ def slot_mqa_logits(
     """
     arguments = check_slots(q, k_buffer, weights, lengths, page_table_1, request_of, width, check_values)
     slot_logits_operator(arguments, implementation)
+    return arguments.logits
+
+
+@checked_once
+def page_mqa_logits(
+    q: torch.Tensor,
+    buf: torch.Tensor,
+    weights: torch.Tensor,
+    lengths: torch.Tensor,
+    page_table: torch.Tensor,
+    request_of: torch.Tensor | None = None,
+    width: int | None = None,
+    *,
+    implementation: str = "auto",
+    check_values: bool | None = None,
+) -> torch.Tensor:
+    """Logits against a paged index-K cache, for rows of any request; else as `fp8_paged_mqa_logits`, whose requests all
+    have as many rows.
+
+    Args:
+        q: (rows, heads, 128) e4m3.
+        buf: (pages, page_size · 132) uint8, see `sglab.kernels.indexer.layout`.
+        weights: (rows, heads) float32, q's scales in them.
+        lengths: (rows,) int32, keys that each row sees.
+        page_table: (requests, columns) int32, pages.
+        request_of: (rows,) int32, whose row of page_table each reads, a request's rows together; None: its own.
+        width: of the result; None: columns · page_size.
+
+    Returns:
+        (rows, width) float32; past a row's keys it may hold anything.
+
+    Raises:
+        ContractError: an argument does not fit.
+    """
+    arguments = check_pages(q, buf, weights, lengths, page_table, request_of, width, check_values)
+    page_logits_operator(arguments, implementation)
     return arguments.logits

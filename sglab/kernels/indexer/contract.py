@@ -148,42 +148,81 @@ def check_slots(
     contract.tensor("q", q, "rows heads dim", FLOATS)
     contract.tensor("k_buffer", k_buffer, "slots dim", FLOATS)
     contract.same_dtype(q=q, k_buffer=k_buffer)
+    table = ("page_table_1", page_table_1)
+    return _check_rows(contract, q, (k_buffer[:, None], None), weights, lengths, table, request_of, width, check_values)
+
+
+def check_pages(
+    q: torch.Tensor,
+    buf: torch.Tensor,
+    weights: torch.Tensor,
+    lengths: torch.Tensor,
+    page_table: torch.Tensor,
+    request_of: torch.Tensor | None,
+    width: int | None,
+    check_values: bool | None,
+) -> LogitArguments:
+    contract = Contract("page_mqa_logits")
+    contract.tensor("q", q, f"rows heads {DIM}", (E4M3,))
+    contract.tensor("buf", buf, "pages page_bytes", (torch.uint8,))
+    page_size = buf.shape[1] // (DIM + SCALE_BYTES)
+    whole = page_size > 0 and page_bytes(page_size) == buf.shape[1]
+    remedy = "Pass the pool's get_index_k_with_scale_buffer."
+    contract.require(whole, "buf", f"of pages of whole {DIM + SCALE_BYTES} bytes", buf.shape[1], remedy)
+    table, stored = ("page_table", page_table), keys_and_scales(buf, page_size)
+    return _check_rows(contract, q, stored, weights, lengths, table, request_of, width, check_values)
+
+
+def _check_rows(
+    contract: Contract,
+    q: torch.Tensor,
+    stored: tuple[torch.Tensor, torch.Tensor | None],
+    weights: torch.Tensor,
+    lengths: torch.Tensor,
+    named_table: tuple[str, torch.Tensor],
+    request_of: torch.Tensor | None,
+    width: int | None,
+    check_values: bool | None,
+) -> LogitArguments:
+    """What rows of any request ask: `stored` are the keys, page by page, and their scales."""
+    (name, table), (keys, scales) = named_table, stored
+    pages, page_size = keys.shape[:2]
     contract.tensor("weights", weights, "rows heads", (torch.float32,))
     contract.tensor("lengths", lengths, "rows", INT32)
-    contract.tensor("page_table_1", page_table_1, "requests context", INT32)
-    context = contract.size("context")
+    contract.tensor(name, table, "requests columns", INT32)
+    context = contract.size("columns") * page_size
     width = context if width is None else width
-    contract.require(0 <= width <= context, "width", f"from 0 to {context}, that of page_table_1", width, "Widen it.")
+    contract.require(0 <= width <= context, "width", f"from 0 to {context}, that of {name}", width, "Widen it.")
     if request_of is None:
         expected = f"of {len(q)} rows, one per row of q"
         remedy = "Pass request_of where requests have several rows."
-        contract.require(len(page_table_1) == len(q), "page_table_1", expected, len(page_table_1), remedy)
+        contract.require(len(table) == len(q), name, expected, len(table), remedy)
     else:
         contract.tensor("request_of", request_of, "rows", INT32)
     if reads_values(check_values, q.device):
         contract.elements("lengths", (lengths >= 0) & (lengths <= width), f"from 0 to {width}", lengths, "Widen it.")
-        table, most = page_table_1, lengths
+        most = lengths
         if request_of is not None:
             whose = (request_of >= 0) & (request_of < len(table))
-            contract.elements("request_of", whose, f"from 0 to {len(table) - 1}", request_of, "Rows of page_table_1.")
+            contract.elements("request_of", whose, f"from 0 to {len(table) - 1}", request_of, f"Rows of {name}.")
             most = torch.zeros(len(table), dtype=torch.int32).scatter_reduce(0, request_of.long(), lengths, "amax")
-        unread = torch.arange(context) >= most[:, None]
-        inside = unread | ((table >= 0) & (table < len(k_buffer)))
-        contract.elements("page_table_1", inside, f"from 0 to {len(k_buffer) - 1}", table, "Rebuild it.")
+        unread = torch.arange(table.shape[1]) * page_size >= most[:, None]
+        inside = unread | ((table >= 0) & (table < pages))
+        contract.elements(name, inside, f"from 0 to {pages - 1}", table, "Rebuild it.")
     logits = torch.empty(len(q), width, device=q.device)
     first = torch.zeros_like(lengths)
-    return LogitArguments(
-        q, k_buffer[:, None], None, weights, first, lengths, page_table_1, 1, logits, request_of=request_of
-    )
+    return LogitArguments(q, keys, scales, weights, first, lengths, table, 1, logits, request_of=request_of)
 
 
-def check_buffer(operator: str, buf: torch.Tensor, loc: torch.Tensor, page_size: int) -> Contract:
+def check_buffer(
+    operator: str, buf: torch.Tensor, loc: torch.Tensor, page_size: int, check_values: bool | None = None
+) -> Contract:
     contract = Contract(operator)
     contract.tensor("buf", buf, "pages page_bytes", (torch.uint8,))
     wanted = page_bytes(page_size)
     contract.require(buf.shape[1] == wanted, "buf", f"of {wanted} bytes a page", buf.shape[1], "Check page_size.")
     contract.tensor("loc", loc, "tokens", INDEX)
-    if reads_values(None, buf.device):
+    if reads_values(check_values, buf.device):
         slots = len(buf) * page_size
         contract.elements("loc", (loc >= 0) & (loc < slots), f"from 0 to {slots - 1}", loc, "Pass out_cache_loc.")
     return contract

@@ -34,13 +34,22 @@ def slot_logits(a: LogitArguments) -> tuple[()]:
     assert a.block_table is not None
     rows = torch.arange(len(a.q), device=a.device) if a.request_of is None else a.request_of.long()
     requests, counts = rows.unique_consecutive(return_counts=True)
-    start, width = 0, a.logits.shape[1]
+    start, (pages, page_size) = 0, a.k.shape[:2]
+    position = torch.arange(a.logits.shape[1], device=a.device)
     for request, count in zip(requests.tolist(), counts.tolist(), strict=True):
         own, start = slice(start, start + count), start + count
-        slots = a.block_table[request, :width].long().clamp(0, len(a.k) - 1)  # past its length it may hold anything
-        scores = (a.q[own].float() @ a.k[slots, 0].float().T).relu()
+        page = a.block_table[request, position // page_size].long().clamp(0, pages - 1)  # past its length anything
+        at = page, position % page_size
+        scores = (a.q[own].float() @ _keys(a.k, at).float().T).relu()
         a.logits[own] = (a.weights[own, None] @ scores)[:, 0]
+        if a.scales is not None:
+            a.logits[own] *= a.scales[at]
     return ()
+
+
+def _keys(k: torch.Tensor, at: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    """Rows of the pages; those in FP8 are gathered as bytes."""
+    return k[at] if k.element_size() > 1 else k.view(torch.uint8)[at].view(k.dtype)
 
 
 def _logits(a: LogitArguments, dtype: torch.dtype) -> tuple[()]:

@@ -313,6 +313,8 @@ def table_of(batch: ModelWorkerBatch, runner: ModelRunner) -> Table:
     """The slots of a planned pass's requests that ranks may not know, on the CPU: of drafts, too."""
     table, rows = runner.req_to_token_pool.req_to_token, batch.req_pool_indices.tolist()
     lengths: Sequence[int] = batch.seq_lens_cpu.tolist()
+    if batch.encoder_lens_cpu is not None:  # rows begin with the encoder's tokens
+        lengths = [length + encoded for length, encoded in zip(lengths, batch.encoder_lens_cpu, strict=True)]
     drafts = len(batch.out_cache_loc) // len(rows) if batch.forward_mode.is_target_verify() else 0
     known = batch.forward_mode.is_decode() or drafts
     spans = [(row, length - 1 if known else 0, length + drafts) for row, length in zip(rows, lengths, strict=True)]
@@ -323,4 +325,6 @@ def on_cpu(batch: ModelWorkerBatch, **changes: torch.Tensor) -> ModelWorkerBatch
     """A planned pass with its tensors where they can be sent from; `changes`: others in their place."""
     tensors = {name: one for name, one in vars(batch).items() if isinstance(one, torch.Tensor)}
     moved: dict[str, Any] = {name: one.cpu() for name, one in (tensors | changes).items()}
+    if batch.encoder_input_ids is not None:
+        moved["encoder_input_ids"] = [tokens.cpu() for tokens in batch.encoder_input_ids]
     return replace(batch, **moved)

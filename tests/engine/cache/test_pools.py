@@ -13,10 +13,12 @@ from sglab.engine import (
     MLARecordTokenToKVPool,
     MLATokenToKVPool,
     NSARecordTokenToKVPool,
+    NSATokenToKVPool,
     RadixAttention,
     Req,
     ReqToTokenPool,
 )
+from sglab.kernels import get_index_k_scale_buffer
 
 MLA = RadixAttention(tp_q_head_num=16, tp_k_head_num=1, head_dim=576, scaling=192**-0.5, v_head_dim=512)
 
@@ -143,7 +145,7 @@ def test_a_pool_of_records_stores_656_bytes_and_gives_rows_back() -> None:
     loc = torch.tensor([64, 130])
     latent, rope = torch.randn(2, 1, 512).bfloat16(), torch.randn(2, 1, 64).bfloat16()
     pool.set_mla_kv_buffer(MLA, loc, latent, rope)
-    assert pool.get_kv_size_bytes() == 2 * 192 * 656
+    assert pool.get_kv_size_bytes() == 2 * 192 * (656 + 2 * 128)
     again, same = pool.get_mla_kv_buffer(MLA, loc, torch.float32)
     bound = latent.float().unflatten(-1, (4, 128)).abs().amax(-1, keepdim=True) * 2**-4
     assert ((again - latent.float()).unflatten(-1, (4, 128)).abs() <= bound + 2**-7).all()
@@ -162,6 +164,27 @@ def test_a_pool_of_records_stores_656_bytes_and_gives_rows_back() -> None:
     assert torch.equal(other.get_records(0)[loc], pool.get_records(0)[loc])
     with pytest.raises(BadArgumentError, match=r"cache_k: expected shape \(2, 1, 576\)"):
         other.set_kv_buffer(MLA, loc, latent, latent)
+
+
+def test_index_keys_in_fp8_pages_move_with_their_tokens() -> None:
+    pool = NSATokenToKVPool(
+        128, 64, torch.bfloat16, 512, 64, layer_num=2, index_head_dim=128, index_dtype=torch.float8_e4m3fn
+    )
+    loc, keys = torch.tensor([64, 130]), torch.randn(2, 128).to(torch.float8_e4m3fn)
+    pool.set_index_k_scale_buffer(MLA, loc, keys, torch.tensor([[2.0], [0.25]]))
+    pool.set_mla_kv_buffer(MLA, loc, torch.ones(2, 1, 512).bfloat16(), torch.ones(2, 1, 64).bfloat16())
+    pool.move_kv_cache(torch.tensor([65, 64]), torch.tensor([64, 130]))
+    moved, scales = get_index_k_scale_buffer(pool.get_index_k_with_scale_buffer(0), torch.tensor([65, 64, 130]))
+    assert scales.tolist() == [2.0, 0.25, 0.25]
+    assert torch.equal(moved.view(torch.uint8), keys[[0, 1, 1]].view(torch.uint8))
+    assert pool.get_key_buffer(0)[65].all() and not pool.get_index_k_with_scale_buffer(1).any()
+    assert pool.get_kv_size_bytes() == 2 * 192 * (576 * 2 + 132)
+    with pytest.raises(BadArgumentError, match=r"index_dtype: expected one of rows of index keys, got torch\.float8"):
+        pool.get_index_k_buffer(0)
+    with pytest.raises(BadArgumentError, match="index_head_dim: expected 128 for keys in FP8, got 64"):
+        NSATokenToKVPool(128, 64, torch.bfloat16, 512, 64, 1, 64, index_dtype=torch.float8_e4m3fn)
+    with pytest.raises(BadArgumentError, match="index_dtype: expected None, float32"):
+        NSATokenToKVPool(128, 64, torch.bfloat16, 512, 64, 1, 128, index_dtype=torch.int8)
 
 
 def test_records_have_one_shape() -> None:

@@ -46,8 +46,7 @@ const workbench: JupyterFrontEndPlugin = {
       const notebook = focus();
       if (!notebook || !(event instanceof CustomEvent)) return;
       const { widget, model } = event.detail as { widget: string; model: string };
-      const place = { ref: notebook.panel.id, mode: "split-right" } as const;
-      tabs.add({ path: notebook.path, widget, name: null, model }, undefined, place);
+      tabs.addBeside(notebook, { path: notebook.path, widget, name: null, model });
       event.preventDefault();
     });
 

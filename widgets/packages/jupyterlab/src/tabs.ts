@@ -15,6 +15,7 @@ let counter = 0;
 
 export class Tabs {
   readonly #tracker = new WidgetTracker<TabWidget>({ namespace: "sglab" });
+  readonly #beside = new Map<string, TabWidget>();
 
   constructor(
     private app: JupyterFrontEnd,
@@ -45,6 +46,16 @@ export class Tabs {
       thing,
       place.mode ? place : { ...place, ref: notebook.panel.id, mode: "tab-after" },
     );
+  }
+
+  /** What a press in a notebook made: right of it, the second and all later ones in the same place, as tabs. */
+  addBeside(notebook: NotebookKernel, args: TabArgs): void {
+    const before = this.#beside.get(notebook.path);
+    const place: Placement =
+      before && !before.isDisposed
+        ? { ref: before.id, mode: "tab-after" }
+        : { ref: notebook.panel.id, mode: "split-right" };
+    this.#beside.set(notebook.path, this.add(args, undefined, place));
   }
 
   add(args: TabArgs, thing?: Thing, place: Placement = {}): TabWidget {

@@ -2,6 +2,7 @@
 
 import { type Cell, CellGrid, type Disposer, h, type Rect } from "@sglab/core";
 import type { Request } from "./model";
+import { shortName } from "./names";
 import { beginOf, type Place, placeOf } from "./places";
 import type { ArrayFacts } from "./protocol";
 import { DIM, type Shared } from "./shared";
@@ -241,7 +242,7 @@ export class ArraysView {
     if (!request) return;
     context.fillStyle = painter.fill(this.shared.look(request.index));
     context.fillRect(rect.x + 30, y - 5, 10, 10);
-    painter.text(context, request.name, rect.x + 44, y, theme.text, 11);
+    painter.text(context, shortName(request.name), rect.x + 44, y, theme.text, 11);
   }
 
   #paintColumnHeader(context: CanvasRenderingContext2D, column: number, rect: Rect): void {

@@ -2,6 +2,7 @@
 
 import { Emitter, TensorWindow } from "@sglab/core";
 import type { Numbers, Tensor, TensorName } from "@sglab/protocol";
+import { hueOf } from "./names";
 import type { ArrayFacts, Kernel, PAGE_TABLE, PageTableSource, PoolSummary, RunFacts } from "./protocol";
 
 export const FREE = -1;
@@ -125,7 +126,7 @@ export class PageTableModel {
     this.requests = names.map((name, index) => ({
       index,
       name,
-      hue: Number(/\d+$/.exec(name)?.[0] ?? index),
+      hue: hueOf(name, index),
       row: at(index, 0),
       seqLen: at(index, 1),
       pages: at(index, 2),

@@ -2,6 +2,7 @@
 
 import { type Cell, CellGrid, type Disposer, type Rect } from "@sglab/core";
 import { CACHED, DUMMY, FREE, type Page } from "./model";
+import { shortName } from "./names";
 import { DIM, type Shared } from "./shared";
 import { describePage } from "./words";
 
@@ -131,7 +132,7 @@ export class PoolView {
       painter.plated(context, String(id), centre, fill, ink, 10, true);
       return;
     }
-    const owner = model.requests[page.owner]?.name ?? "";
+    const owner = shortName(model.requests[page.owner]?.name ?? "");
     const holders = page.holders > 1 ? `${owner} +${page.holders - 1}` : owner;
     painter.plated(context, String(id), { ...centre, y: centre.y - 6 }, fill, ink, 12, true);
     painter.plated(context, holders, { ...centre, y: centre.y + 7 }, fill, ink, 9);
