@@ -28,6 +28,8 @@ CAUSAL_MODES = (
 
 GRAPH_MODES = (ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND_V2)
 """Modes with a fixed number of query rows per request, which a CUDA graph can capture."""
+DIFFUSION_GRAPH_MODES = (*GRAPH_MODES, ForwardMode.DLLM_EXTEND)
+"""Those of backends that capture a diffusion model's blocks, too."""
 
 
 class UnsupportedError(BadArgumentError, NotImplementedError):

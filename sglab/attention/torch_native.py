@@ -25,7 +25,7 @@ class TorchNativeAttnBackend(PerRequestBackend):
 
     name = "torch_native"
     capabilities = Capabilities(
-        modes=(*MODES, ForwardMode.TARGET_VERIFY),
+        modes=(*MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DLLM_EXTEND),
         drafts="tree",
         deterministic=True,
         kv_dtypes=("float8_e4m3fn", "float8_e5m2"),

@@ -12,7 +12,7 @@ import torch
 
 from sglab.attention.arithmetic.draft_windows import with_window
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities, UnsupportedError
+from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, Capabilities, UnsupportedError
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.rows import save_and_get_kv, scales_of
 from sglab.attention.triton_metadata import ForwardMetadata, TritonGraphState, TritonMetadata
@@ -28,9 +28,15 @@ class TritonAttnBackend(AttentionBackend):
 
     name = "triton"
     capabilities = Capabilities(
-        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
+        modes=(
+            *CAUSAL_MODES,
+            ForwardMode.TARGET_VERIFY,
+            ForwardMode.DRAFT_EXTEND,
+            ForwardMode.DRAFT_EXTEND_V2,
+            ForwardMode.DLLM_EXTEND,
+        ),
         drafts="tree",
-        graph_modes=GRAPH_MODES,
+        graph_modes=DIFFUSION_GRAPH_MODES,
         deterministic=True,
         sliding_window=True,
         windows_in_trees=True,
@@ -177,7 +183,7 @@ class TritonAttnBackend(AttentionBackend):
     def _fill_graph(self, graph: TritonGraphState, batch: GraphBatch) -> ForwardMetadata:
         if batch.forward_mode.is_target_verify():
             return self.metadata.fill_verify(graph, batch)
-        if batch.forward_mode.is_draft_extend_v2():
+        if batch.extends:
             return self.metadata.fill_extend(graph, batch)
         return self.metadata.fill_decode(graph, batch)
 

@@ -100,6 +100,14 @@ def _draft_extend(draw: Draw) -> Cell:
     return Cell(batch, replace(batch.forward_batch, forward_mode=ForwardMode.DRAFT_EXTEND))
 
 
+def _diffusion(draw: Draw, block: int = 4, **layer: Any) -> Cell:
+    """A diffusion model's pass: one block of every request, whose tokens see each other and all before them."""
+    prefixes = draw.prefixes()
+    batch = extend_batch([prefix + block for prefix in prefixes], prefixes, **draw.shape())
+    _layer(batch, **{"attn_type": AttentionType.ENCODER_ONLY, **layer})
+    return Cell(batch, replace(batch.forward_batch, forward_mode=ForwardMode.DLLM_EXTEND))
+
+
 def _sinks(draw: Draw) -> Cell:
     batch = draw.extend()
     return Cell(batch, sinks=torch.linspace(-2, 3, batch.num_heads, device=batch.device))
@@ -166,6 +174,8 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "sees ahead": lambda draw: _layer(draw.extend(), attn_type=AttentionType.ENCODER_ONLY),
     "sees ahead, mixed": lambda draw: _layer(draw.extend(decoding=True), attn_type=AttentionType.DECODER_BIDIRECTIONAL),
     "window both ways": lambda draw: _layer(draw.extend(), attn_type=AttentionType.ENCODER_ONLY, sliding_window_size=3),
+    "diffusion block": _diffusion,
+    "diffusion block, causal": lambda draw: _diffusion(draw, attn_type=AttentionType.DECODER),
     "soft cap": lambda draw: _layer(draw.extend(), logit_cap=1.5),
     "sinks": _sinks,
     "1 head per KV head": _heads(4, 4),

@@ -15,7 +15,7 @@ import torch
 from sglab.attention.arithmetic import PagedRows, attend_rows, merge_base2, scoring_of
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities, UnsupportedError
+from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, Capabilities, UnsupportedError
 from sglab.attention.flashinfer.indices import GraphBuffers, IndicesUpdater
 from sglab.attention.flashinfer.multi_item import MultiItemScoringParams, multi_item_mask, multi_item_params
 from sglab.attention.flashinfer.options import DETERMINISTIC_SPLITS, should_use_tensor_core, workspace_bytes
@@ -49,9 +49,15 @@ class FlashInferAttnBackend(AttentionBackend):
     name = "flashinfer"
     capabilities = Capabilities(
         kinds=("mha",),
-        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
+        modes=(
+            *CAUSAL_MODES,
+            ForwardMode.TARGET_VERIFY,
+            ForwardMode.DRAFT_EXTEND,
+            ForwardMode.DRAFT_EXTEND_V2,
+            ForwardMode.DLLM_EXTEND,
+        ),
         drafts="tree",
-        graph_modes=GRAPH_MODES,
+        graph_modes=DIFFUSION_GRAPH_MODES,
         deterministic=True,
         dtypes=("float16", "bfloat16"),
         kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
@@ -154,7 +160,7 @@ class FlashInferAttnBackend(AttentionBackend):
         if batch.forward_mode.is_target_verify():
             made = self.updater.graph_verify(batch, graph)
             return PrefillMetadata([made], False, False)
-        if batch.forward_mode.is_draft_extend_v2():
+        if batch.extends:
             return PrefillMetadata([self.updater.graph_extend(batch, graph)], False, False)
         made = self.updater.graph_decode(batch, graph)
         made.disable_split_kv = self.deterministic

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, GRAPH_MODES, Capabilities
 from sglab.attention.page_table.backend import PageTableBackend
 from sglab.engine import ForwardMode
 
@@ -45,7 +45,14 @@ class FlashAttention4Backend(PageTableBackend):
     """Blackwell's. It takes neither an FP8 pool nor MLA (0.5.9 asserts version 3 there); under graphs one split."""
 
     name = "fa4"
-    capabilities = replace(FlashAttention3Backend.capabilities, kinds=("mha",), kv_dtypes=(), rope_apart=False)
+    capabilities = replace(
+        FlashAttention3Backend.capabilities,
+        kinds=("mha",),
+        modes=(*_MODES, ForwardMode.DLLM_EXTEND),
+        graph_modes=DIFFUSION_GRAPH_MODES,
+        kv_dtypes=(),
+        rope_apart=False,
+    )
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         super().init_graph(max_bs, max_num_tokens)

@@ -22,7 +22,13 @@ class TRTLLMHAAttnBackend(PageTableBackend):
     name = "trtllm_mha"
     capabilities = Capabilities(
         kinds=("mha",),
-        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
+        modes=(
+            *CAUSAL_MODES,
+            ForwardMode.TARGET_VERIFY,
+            ForwardMode.DRAFT_EXTEND,
+            ForwardMode.DRAFT_EXTEND_V2,
+            ForwardMode.DLLM_EXTEND,
+        ),
         drafts="chain",
         graph_modes=GRAPH_MODES,
         page_sizes=(16, 32, 64),
