@@ -56,7 +56,9 @@ class Capabilities:
     """Empty: any."""
     dtypes: tuple[str, ...] = FLOATS
     kv_dtypes: tuple[str, ...] = ()
-    """Of the KV pool, beside the queries' own dtype."""
+    """Of the KV pool, beside the queries' own dtype: dtypes, and formats with a scale for each block of a row."""
+    prompt_kv_dtypes: tuple[str, ...] = ()
+    """Formats that are read in prompts' passes alone; another backend decodes (`HybridAttnBackend`)."""
     kv_records: bool = False
     """MLA pools of FlashMLA's 656-byte records, too."""
     head_dims: tuple[tuple[int, int], ...] = ()
@@ -93,8 +95,8 @@ class Demand:
     spec_info: Any = None
     graph: bool = False
     dtype: torch.dtype | None = None
-    kv_dtype: torch.dtype | None = None
-    """Of the KV pool, where it is not that of the queries."""
+    kv_dtype: torch.dtype | str | None = None
+    """Of the KV pool, where it is not that of the queries: a dtype, or a format's name."""
     kv_records: bool = False
     """The KV pool holds FlashMLA's records."""
     deterministic: bool = False
@@ -145,8 +147,24 @@ def _layer_rule(field: str, plain: str, used: Callable[[RadixAttention], bool], 
     )
 
 
-def _name(dtype: torch.dtype) -> str:
+def _name(dtype: torch.dtype | str) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+PROMPTS = (ForwardMode.EXTEND, ForwardMode.MIXED, ForwardMode.SPLIT_PREFILL, ForwardMode.DLLM_EXTEND, ForwardMode.IDLE)
+
+
+def _reads(c: Capabilities, d: Demand) -> bool:
+    """Whether a pool's rows are read in a pass; a mode that is not known may be a prompt's."""
+    if d.kv_dtype is None or _name(d.kv_dtype) in c.kv_dtypes:
+        return True
+    return _name(d.kv_dtype) in c.prompt_kv_dtypes and (d.mode is None or d.mode in PROMPTS)
+
+
+def _stored(d: Demand) -> str:
+    """What a pool holds, and in which pass it is asked for."""
+    mode = "" if d.mode is None or d.mode in PROMPTS else f" in {d.mode.name}"
+    return "" if d.kv_dtype is None else f"{_name(d.kv_dtype)}{mode if isinstance(d.kv_dtype, str) else ''}"
 
 
 def _head_dims(layer: RadixAttention) -> tuple[int, int]:
@@ -205,9 +223,11 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "kv_cache_dtype",
-        lambda c, d: d.kv_dtype is None or _name(d.kv_dtype) in c.kv_dtypes,
-        lambda c: _listed(("the queries' own dtype", *c.kv_dtypes)),
-        lambda d: "" if d.kv_dtype is None else _name(d.kv_dtype),
+        _reads,
+        lambda c: _listed(
+            ("the queries' own dtype", *c.kv_dtypes, *(f"{name} in prompts" for name in c.prompt_kv_dtypes))
+        ),
+        lambda d: _stored(d),
     ),
     Rule(
         "token_to_kv_pool",

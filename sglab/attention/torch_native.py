@@ -28,7 +28,7 @@ class TorchNativeAttnBackend(PerRequestBackend):
         modes=(*MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DLLM_EXTEND),
         drafts="tree",
         deterministic=True,
-        kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
+        kv_dtypes=("float8_e4m3fn", "float8_e5m2", "fp4_mx_block16"),
         sliding_window=True,
         windows_in_trees=True,
         sinks=True,

@@ -14,7 +14,7 @@ from sglab.attention.arithmetic.draft_windows import with_window
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, Capabilities, UnsupportedError
 from sglab.attention.inputs import AttentionInputs
-from sglab.attention.rows import save_and_get_kv, scales_of
+from sglab.attention.rows import kv_for, scales_of
 from sglab.attention.triton_metadata import ForwardMetadata, TritonGraphState, TritonMetadata
 from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
 from sglab.kernels import decode_attention_fwd, extend_attention_fwd
@@ -40,7 +40,7 @@ class TritonAttnBackend(AttentionBackend):
         deterministic=True,
         sliding_window=True,
         windows_in_trees=True,
-        kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
+        kv_dtypes=("float8_e4m3fn", "float8_e5m2", "fp4_mx_block16"),
         logit_cap=True,
         xai_temperature=True,
         sinks=True,
@@ -114,7 +114,6 @@ class TritonAttnBackend(AttentionBackend):
 
     def _decode(self, inputs: AttentionInputs, o: torch.Tensor, meta: ForwardMetadata) -> None:
         layer = inputs.layer
-        keys, values = save_and_get_kv(inputs)
         k_scale, v_scale = scales_of(inputs)
         assert meta.attn_logits is not None
         assert meta.attn_lse is not None
@@ -122,6 +121,7 @@ class TritonAttnBackend(AttentionBackend):
         kv_indptr, kv_indices = meta.kv_indptr, meta.kv_indices
         if layer.sliding_window_size >= 0:
             kv_indptr, kv_indices = self.metadata.window(inputs.forward_batch, meta, layer.sliding_window_size)
+        keys, values, kv_indices = kv_for(inputs, kv_indptr, kv_indices, save=True)
         decode_attention_fwd(
             inputs.q,
             keys,
@@ -147,7 +147,7 @@ class TritonAttnBackend(AttentionBackend):
         layer = inputs.layer
         if inputs.k is None or inputs.v is None:
             raise BadArgumentError("k, v", "the new tokens' rows in an extend", None, "Pass them.")
-        keys, values = save_and_get_kv(inputs)
+        keys, values, kv_indices = kv_for(inputs, meta.kv_indptr, meta.kv_indices, save=True)
         k_scale, v_scale = scales_of(inputs)
         assert meta.qo_indptr is not None
         mask, window, masks_prefix = meta.custom_mask, layer.sliding_window_size, False
@@ -164,7 +164,7 @@ class TritonAttnBackend(AttentionBackend):
             values,
             meta.qo_indptr,
             meta.kv_indptr,
-            meta.kv_indices,
+            kv_indices,
             mask,
             layer.is_causal,
             meta.mask_indptr,

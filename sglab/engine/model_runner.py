@@ -78,3 +78,9 @@ class ModelRunner:
     @property
     def kv_cache_dtype(self) -> torch.dtype:
         return self.token_to_kv_pool.dtype
+
+    @property
+    def stored_apart(self) -> torch.dtype | str | None:
+        """What the KV pool holds where that is not the model's dtype: another dtype, or a format's name."""
+        pool = self.token_to_kv_pool
+        return pool.kv_format or (None if pool.dtype == self.dtype else pool.dtype)

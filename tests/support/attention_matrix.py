@@ -123,6 +123,23 @@ def _fp8(dtype: torch.dtype) -> Callable[[Draw], Cell]:
     return make
 
 
+def _blocks(kv_format: str, decode: bool, **options: Any) -> Callable[[Draw], Cell | None]:
+    """A pool with a scale for each block of a row."""
+
+    def make(draw: Draw) -> Cell | None:
+        if draw.kind == "mla" and kv_format != "fp4_mx_block16":
+            return None
+        dims = {} if draw.kind == "mla" else {"head_dim": 64, "v_head_dim": 64}
+        if kv_format == "mxfp8":
+            dims = {"head_dim": 128, "v_head_dim": 128, "page_size": 128}
+        batch = draw.decode(**dims) if decode else draw.extend(**dims)
+        scales = (0.5, 0.25) if kv_format == "nvfp4" else (None, None)
+        quantize_pool(batch, torch.uint8, *scales, kv_format=kv_format, **options)
+        return Cell(batch)
+
+    return make
+
+
 def _records(make: Callable[[Draw], Cell]) -> Callable[[Draw], Cell | None]:
     def made(draw: Draw) -> Cell | None:
         if draw.kind != "mla":
@@ -194,6 +211,12 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "page size 128": _pages(128),
     "FP8 KV e4m3": _fp8(torch.float8_e4m3fn),
     "FP8 KV e5m2": _fp8(torch.float8_e5m2),
+    "nvfp4 KV in decode": _blocks("nvfp4", True, native_scales=True),
+    "nvfp4 KV in extend": _blocks("nvfp4", False),
+    "fp4_mx_block16 KV in decode": _blocks("fp4_mx_block16", True),
+    "fp4_mx_block16 KV in extend": _blocks("fp4_mx_block16", False),
+    "mxfp8 KV in decode": _blocks("mxfp8", True),
+    "mxfp8 KV in extend": _blocks("mxfp8", False),
     "records in decode": _records(lambda draw: Cell(draw.decode())),
     "records in extend": _records(lambda draw: Cell(draw.extend())),
     "records in a chain": _records(lambda draw: draw.verify([-1, 0, 1, 2])),
@@ -202,14 +225,13 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
 
 def demand_of(cell: Cell, kind: str) -> Demand:
     runner, asked = cell.batch.runner, cell.asked
-    fp8 = None if runner.kv_cache_dtype == runner.dtype else runner.kv_cache_dtype
     return Demand(
         kind=kind,
         page_size=runner.page_size,
         mode=asked.forward_mode,
         spec_info=asked.spec_info,
         dtype=cell.batch.dtype,
-        kv_dtype=fp8,
+        kv_dtype=runner.stored_apart,
         kv_records=runner.token_to_kv_pool.records,
         layer=cell.batch.layer,
         sinks=cell.sinks,
@@ -237,7 +259,8 @@ def attended(name: str, cell: Cell, implementation: str = "auto") -> torch.Tenso
     made.prepare(asked)
     layer = batch.layer  # an FP8 pool's rows are read back as they were before they were stored
     k, v = (
-        rows.to(batch.dtype) * (scale or 1.0) for rows, scale in ((batch.k, layer.k_scale), (batch.v, layer.v_scale))
+        rows.to(batch.dtype) * (1.0 if batch.runner.token_to_kv_pool.kv_format else scale or 1.0)
+        for rows, scale in ((batch.k, layer.k_scale), (batch.v, layer.v_scale))
     )
     options: dict[str, Any] = {"sinks": cell.sinks, "save_kv_cache": batch.runner.kv_cache_dtype == batch.dtype}
     out = made.forward(batch.q, k, v, batch.layer, asked, **options)

@@ -21,7 +21,7 @@ from sglab.attention.flashinfer.multi_item import MultiItemScoringParams, multi_
 from sglab.attention.flashinfer.options import DETERMINISTIC_SPLITS, should_use_tensor_core, workspace_bytes
 from sglab.attention.flashinfer.wrapper import Shape, Wrapper
 from sglab.attention.inputs import AttentionInputs
-from sglab.attention.rows import check_encoder, save_kv, scales_of
+from sglab.attention.rows import check_encoder, kv_for, save_kv, scales_of
 from sglab.attention.workspace import shared_workspace
 from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner
 
@@ -61,6 +61,7 @@ class FlashInferAttnBackend(AttentionBackend):
         deterministic=True,
         dtypes=("float16", "bfloat16"),
         kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
+        prompt_kv_dtypes=("nvfp4",),
         sliding_window=True,
         logit_cap=True,
         cross_attention=True,
@@ -243,9 +244,8 @@ class FlashInferAttnBackend(AttentionBackend):
         return part[0]
 
     def _run(self, inputs: AttentionInputs, rows: PagedRows) -> tuple[torch.Tensor, torch.Tensor]:
-        batch, layer = inputs.forward_batch, inputs.layer
-        assert batch.token_to_kv_pool is not None
-        keys, values = batch.token_to_kv_pool.get_kv_buffer(layer.layer_id)
+        keys, values, indices = kv_for(inputs, rows.kv_indptr, rows.kv_indices)
+        rows = replace(rows, kv_indices=indices) if indices is not rows.kv_indices else rows
         k_scale, v_scale = scales_of(inputs)
-        scoring, chosen = scoring_of(layer, k_scale=k_scale), self.implementation
+        scoring, chosen = scoring_of(inputs.layer, k_scale=k_scale), self.implementation
         return attend_rows(inputs.q, keys, values, rows, scoring, v_scale=v_scale, implementation=chosen)

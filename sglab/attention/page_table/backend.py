@@ -20,7 +20,7 @@ from sglab.attention.page_table.metadata import (
     extend_metadata,
 )
 from sglab.attention.page_table.tree import expand_metadata, prefix_metadata
-from sglab.attention.rows import check_encoder, save_and_get_kv, scales_of, whole_query
+from sglab.attention.rows import check_encoder, kv_for, save_kv, scales_of, whole_query
 from sglab.engine import ForwardBatch, GraphBatch, ModelRunner
 
 
@@ -179,7 +179,8 @@ class PageTableBackend(AttentionBackend):
             check_encoder(inputs)
         if metadata is None:
             raise RuntimeError("prepare comes before forward")
-        keys, values = save_and_get_kv(inputs)
+        if inputs.save_kv_cache:
+            save_kv(inputs)
         q = whole_query(inputs)
         tree = batch.forward_mode.is_target_verify() and not self._is_chain(batch)
         if layer.is_cross_attention:
@@ -190,13 +191,13 @@ class PageTableBackend(AttentionBackend):
         k_scale, v_scale = scales_of(inputs)
         scoring = scoring_of(layer, None if tree else inputs.sinks, k_scale)
         chosen = self.implementation
-        o, lse = attend_rows(q, keys, values, rows, scoring, v_scale=v_scale, implementation=chosen)
+        o, lse = attend_rows(q, *_held(inputs, rows), scoring, v_scale=v_scale, implementation=chosen)
         if not tree:
             return o
         expand = self.forward_metadata_spec_decode_expand
         assert expand is not None
         own = self._rows(expand, 1, False, -1, known=False)
-        drafts = attend_rows(q, keys, values, own, scoring, v_scale=v_scale, implementation=chosen)
+        drafts = attend_rows(q, *_held(inputs, own), scoring, v_scale=v_scale, implementation=chosen)
         return with_sinks(merge_natural((o, lse), drafts, chosen), inputs.sinks)
 
     def _rows(
@@ -212,3 +213,9 @@ class PageTableBackend(AttentionBackend):
         assert lens is not None
         indptr, indices = slots_of_table(table, lens, self.page_size, metadata.encoder_max_seq_len_k)
         return PagedRows(metadata.cu_seqlens_q, indptr, indices, metadata.max_seq_len_q, causal=False)
+
+
+def _held(inputs: AttentionInputs, rows: PagedRows) -> tuple[torch.Tensor, torch.Tensor, PagedRows]:
+    """Keys and values, and the rows that point into them."""
+    keys, values, indices = kv_for(inputs, rows.kv_indptr, rows.kv_indices)
+    return keys, values, rows if indices is rows.kv_indices else replace(rows, kv_indices=indices)

@@ -42,7 +42,10 @@ class FlashAttention3Backend(PageTableBackend):
 
 
 class FlashAttention4Backend(PageTableBackend):
-    """Blackwell's. It takes neither an FP8 pool nor MLA (0.5.9 asserts version 3 there); under graphs one split."""
+    """Blackwell's. It takes neither an FP8 pool nor MLA (0.5.9 asserts version 3 there); under graphs one split.
+
+    Beside the queries' dtype a pool may hold MXFP8 and, where another backend decodes, fp4_mx_block16 (0.5.23).
+    """
 
     name = "fa4"
     capabilities = replace(
@@ -50,7 +53,8 @@ class FlashAttention4Backend(PageTableBackend):
         kinds=("mha",),
         modes=(*_MODES, ForwardMode.DLLM_EXTEND),
         graph_modes=DIFFUSION_GRAPH_MODES,
-        kv_dtypes=(),
+        kv_dtypes=("mxfp8",),
+        prompt_kv_dtypes=("fp4_mx_block16",),
         rope_apart=False,
     )
 

@@ -33,7 +33,7 @@ class TRTLLMHAAttnBackend(PageTableBackend):
         graph_modes=GRAPH_MODES,
         page_sizes=(16, 32, 64),
         dtypes=("float16", "bfloat16"),
-        kv_dtypes=("float8_e4m3fn",),
+        kv_dtypes=("float8_e4m3fn", "nvfp4", "fp4_mx_block16"),
         sliding_window=True,
         sinks=True,
         bidirectional=True,
