@@ -271,10 +271,11 @@ class AttentionBackend(ABC):
     def refuse_unserved(self, demand: Demand, argument: str = "") -> None:
         """Raises UnsupportedError where this backend does not serve a demand; others are named that serve it, for this
         kind of attention and page size. argument: the caller's name for what is refused, if not the rule's."""
-        if unserved(self.capabilities, demand) is not None:
+        made = self._made_for(demand)
+        if unserved(self.capabilities, made) is not None:
             name = self.name or type(self).__name__
             others = partial(capabilities_by_name, self._kind)
-            refuse_unserved(name, self.capabilities, self._made_for(demand), others, argument)
+            refuse_unserved(name, self.capabilities, made, others, argument)
 
     def _made_for(self, demand: Demand) -> Demand:
         """A demand, with what the backend was made for."""

@@ -84,6 +84,11 @@ class Capabilities:
     triton_helpers: bool = True
     """SGLang may run its Triton helper kernels (indices, positions) beside this backend."""
 
+    @property
+    def in_prompts(self) -> list[str]:
+        """`prompt_kv_dtypes` in words."""
+        return [f"{name} in prompts" for name in self.prompt_kv_dtypes]
+
 
 @dataclass(frozen=True)
 class Demand:
@@ -224,10 +229,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "kv_cache_dtype",
         _reads,
-        lambda c: _listed(
-            ("the queries' own dtype", *c.kv_dtypes, *(f"{name} in prompts" for name in c.prompt_kv_dtypes))
-        ),
-        lambda d: _stored(d),
+        lambda c: _listed(("the queries' own dtype", *c.kv_dtypes, *c.in_prompts)),
+        _stored,
     ),
     Rule(
         "token_to_kv_pool",

@@ -81,16 +81,12 @@ def _column(c: Capabilities) -> dict[str, str]:
         "bits": "a row's are the same in every batch (deterministic mode)" if c.deterministic else "-",
         "page sizes": _listed(c.page_sizes, "any"),
         "dtypes": _listed(c.dtypes),
-        "KV dtypes": _listed(("the queries'", *c.kv_dtypes, *_only_sometimes(c))),
+        "KV dtypes": _listed(
+            ("the queries'", *c.kv_dtypes, *c.in_prompts, *(["656-byte records"] if c.kv_records else []))
+        ),
         "head dims": _listed(c.head_dims, "any"),
         "layer options": _listed([name for name in _LAYER_OPTIONS if getattr(c, name)]),
     }
-
-
-def _only_sometimes(c: Capabilities) -> list[str]:
-    """What KV pools a backend reads in some passes or kinds alone."""
-    prompts = [f"{name} in prompts" for name in c.prompt_kv_dtypes]
-    return [*prompts, "656-byte records"] if c.kv_records else prompts
 
 
 def _origin(name: str) -> dict[str, str]:

@@ -134,7 +134,8 @@ def _blocks(kv_format: str, decode: bool, **options: Any) -> Callable[[Draw], Ce
             dims = {"head_dim": 128, "v_head_dim": 128, "page_size": 128}
         batch = draw.decode(**dims) if decode else draw.extend(**dims)
         scales = (0.5, 0.25) if kv_format == "nvfp4" else (None, None)
-        quantize_pool(batch, torch.uint8, *scales, kv_format=kv_format, **options)
+        given = options if batch.runner.page_size % 4 == 0 else {}  # native scales need pages of four
+        quantize_pool(batch, torch.uint8, *scales, kv_format=kv_format, **given)
         return Cell(batch)
 
     return make
