@@ -7,7 +7,7 @@ and `refuse_unserved` turns the first that fails into an error with the remedy: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import torch
@@ -361,6 +361,7 @@ def refuse_unserved(
 
 
 def _remedy(name: str, rule: Rule, demand: Demand, others: Mapping[str, Capabilities]) -> str:
+    demand = demand if demand.mode is not None else replace(demand, mode=ForwardMode.DECODE)  # any model decodes
     made_for = Demand(kind=demand.kind, page_size=demand.page_size, deterministic=demand.deterministic)
 
     def ways(own: Capabilities) -> Iterator[Capabilities]:
@@ -370,7 +371,7 @@ def _remedy(name: str, rule: Rule, demand: Demand, others: Mapping[str, Capabili
         if own.fallback in others and unserved(own, mode) is not None:
             yield others[own.fallback]
 
-    def serving(serves: Callable[[Capabilities], bool]) -> list[str]:
+    def serving(serves: Callable[[Capabilities], bool], made_for: Demand = made_for) -> list[str]:
         """Of the backends that can be made for this model those that serve something, or whose fallback does."""
         made = [other for other, theirs in others.items() if other != name and unserved(theirs, made_for) is None]
         return [other for other in made if any(map(serves, ways(others[other])))]
@@ -379,6 +380,11 @@ def _remedy(name: str, rule: Rule, demand: Demand, others: Mapping[str, Capabili
     whole = _nearest(own, serving(lambda theirs: unserved(theirs, demand) is None), others)
     if whole:
         return f"Use {_listed(whole)}."
+    paged, made_paged = replace(demand, page_size=None), replace(made_for, page_size=None)
+    other_pages = _nearest(own, serving(lambda theirs: unserved(theirs, paged) is None, made_paged), others)
+    if other_pages:
+        sizes = [f"{each} with pages of {_listed(others[each].page_sizes)}" for each in other_pages]
+        return f"Use {_listed(sizes)}."
     partly = _nearest(own, serving(lambda theirs: rule.served(theirs, demand)), others)
     if partly:
         return f"{_listed(partly)} would take this, but not the rest of the call."

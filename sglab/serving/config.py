@@ -46,8 +46,9 @@ class EngineConfig:
     max_total_tokens: int | None = None
     """Slots of the KV pool, instead of a share of memory."""
     kv_cache_dtype: str = "auto"
-    """Of the KV pool: "auto" (the model's), "fp8_e4m3" or "fp8_e5m2". "dsa" and "nsa" keep e4m3 as FlashMLA's 656-byte
-    records. Scales of a checkpoint's layers are not read: values are rounded as they are."""
+    """Of the KV pool: "auto" (the model's), "fp8_e4m3" or "fp8_e5m2"; "fp4_mx_block16", "nvfp4" or "mxfp8" with a scale
+    for each block of a row. "dsa" and "nsa" keep e4m3 as FlashMLA's 656-byte records. Scales of a checkpoint's layers
+    are not read: values are rounded as they are."""
     context_length: int | None = None
     """Longest request with its output; None: the model's."""
     max_running_requests: int = 64
