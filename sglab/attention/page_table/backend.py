@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
 
 import torch
 
@@ -11,6 +13,7 @@ from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import UnsupportedError
 from sglab.attention.inputs import AttentionInputs
+from sglab.attention.page_table.library import library_call
 from sglab.attention.page_table.metadata import (
     FlashAttentionMetadata,
     StepBuffers,
@@ -41,6 +44,9 @@ class GraphBuffers:
 
 class PageTableBackend(AttentionBackend):
     """Keys are stored first and then read back through the page table, in every mode."""
+
+    has_package: ClassVar[bool] = False
+    """Whether FlashAttention's own package may attend: implementation="flash_attn"."""
 
     def __init__(self, model_runner: ModelRunner) -> None:
         super().__init__(model_runner)
@@ -188,6 +194,8 @@ class PageTableBackend(AttentionBackend):
         else:
             causal = layer.is_causal and not tree
             rows = self._rows(metadata, self.page_size, causal, layer.sliding_window_size)
+        if self.implementation == "flash_attn" and self.has_package:
+            return self._by_library(inputs, metadata, tree)
         k_scale, v_scale = scales_of(inputs)
         scoring = scoring_of(layer, None if tree else inputs.sinks, k_scale)
         chosen = self.implementation
@@ -199,6 +207,25 @@ class PageTableBackend(AttentionBackend):
         own = self._rows(expand, 1, False, -1, known=False)
         drafts = attend_rows(q, *_held(inputs, own), scoring, v_scale=v_scale, implementation=chosen)
         return with_sinks(merge_natural((o, lse), drafts, chosen), inputs.sinks)
+
+    def _by_library(self, inputs: AttentionInputs, metadata: FlashAttentionMetadata, tree: bool) -> torch.Tensor:
+        """By FlashAttention's own package, which follows the page table itself; a tree by two calls and their merge."""
+        layer = inputs.layer
+        if layer.is_cross_attention:
+            assert metadata.encoder_page_table is not None
+            assert metadata.encoder_lens_int32 is not None
+            table, lens = metadata.encoder_page_table, metadata.encoder_lens_int32
+            return library_call(inputs, metadata, table, lens, self.page_size, self.num_splits, causal=False)[0]
+        table, lens = metadata.page_table, metadata.cache_seqlens_int32
+        causal = layer.is_causal and not tree
+        own = partial(library_call, inputs, num_splits=self.num_splits)
+        if not tree:
+            return own(metadata, table, lens, self.page_size, causal=causal, sinks=inputs.sinks)[0]
+        expand = self.forward_metadata_spec_decode_expand
+        assert expand is not None
+        o, lse = own(metadata, table, lens, self.page_size, causal=False)
+        drafts = own(expand, expand.page_table, expand.cache_seqlens_int32, 1, causal=False, window=False)
+        return with_sinks(merge_natural((o, lse), drafts, "auto"), inputs.sinks)
 
     def _rows(
         self, metadata: FlashAttentionMetadata, page_size: int, causal: bool, window: int, known: bool = True

@@ -24,6 +24,7 @@ class FlashAttention3Backend(PageTableBackend):
     """SGLang's default on Hopper. e5m2 is not taken: SGLang goes to triton for it."""
 
     name = "fa3"
+    has_package = True
     capabilities = Capabilities(
         modes=_MODES,
         drafts="tree",
