@@ -158,6 +158,7 @@ def call(a: FlashAttnArguments, package: Package) -> tuple[torch.Tensor, torch.T
     options |= {name: True for name in ("return_softmax_lse", "return_attn_probs") if name in named}
     if "num_splits" in named:
         options["num_splits"] = a.num_splits
+    lengths: dict[str, Any]
     if ragged:
         lengths = _ragged_lengths(a, package, named)
         given = _function(package, ragged)(a.q, a.k[0], a.v[0], **lengths, **options)
