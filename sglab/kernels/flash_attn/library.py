@@ -187,7 +187,7 @@ def _ragged_lengths(a: FlashAttnArguments, package: Package, named: frozenset[st
     assert a.first_key is not None
     keys = a.k.shape[1]
     ends = torch.cat((a.first_key, a.first_key.new_full((1,), keys)))
-    made = {"cu_seqlens_q": a.cu_seqlens_q, "cu_seqlens_k": ends}
+    made: dict[str, Any] = {"cu_seqlens_q": a.cu_seqlens_q, "cu_seqlens_k": ends}
     made |= {"max_seqlen_q": a.max_seqlen_q, "max_seqlen_k": keys}
     if "seqused_k" in named:
         return {**made, "seqused_k": a.seqlens_k}
