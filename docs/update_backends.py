@@ -20,9 +20,10 @@ def page() -> str:
 Written by `python docs/update_backends.py` from the code; `sglab backends` prints the same.
 
 A backend is chosen by SGLang's name: `sglab.attend(batch, backend="fa3")`, `Engine(attention_backend="fa3")`. Each
-builds the index arrays that SGLang's builds (`tests/attention/test_golden_metadata.py` and test_golden_graphs.py compare
-them with arrays that SGLang's own modules built, for passes and for CUDA graphs), serves what it declares and refuses the rest before anything is written, naming the nearest
-backends that serve it. `python -m tests.support.attention_matrix` asks every backend for everything, against float64.
+builds the index arrays that SGLang's builds, for a pass and for a CUDA graph (`tests/attention/test_golden_metadata.py`
+and test_golden_graphs.py compare them with arrays that SGLang's own modules built), serves what it declares and refuses
+the rest before anything is written, naming the nearest backends that serve it.
+`python -m tests.support.attention_matrix` asks every backend for everything, against float64.
 
 ## What is real where
 
