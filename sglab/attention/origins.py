@@ -53,7 +53,7 @@ ORIGINS: dict[str, Origin] = {
         "FlashInfer 0.7 (MHA: fa2 wrappers; MLA: BatchMLAPagedAttentionWrapper)",
         "NVIDIA from SM80",
         "flashinfer_backend.py, flashinfer_mla_backend.py",
-        "index arrays, plans (`Wrapper.plan()`), routes and merges, multi-item scoring, graphs; arithmetic as above; "
+        "index arrays, plans (`Wrapper.plan()`), routes and merges, multi-item scoring, graphs; arithmetic in Triton or our C++ kernels; "
         'with `implementation="flashinfer"` on a GPU the library\'s own kernels (fa2, fa3, MLA), outside graphs',
         "layers with a window take the paged route; MLA follows a tree's mask; no translation into a window's own "
         "pool; encoders' keys are stored where asked for (SGLang drops them); rows of a 4-bit cache are widened to "
@@ -63,13 +63,14 @@ ORIGINS: dict[str, Origin] = {
         "FlashInfer's ragged prefill under a mask; else as flashinfer",
         "NVIDIA from SM80",
         "llada2_cfg_flashinfer_backend.py",
-        "the conditioning mask, its refusals; arithmetic as above; else as flashinfer",
+        "the conditioning mask, its refusals; arithmetic in Triton or our C++ kernels; else as flashinfer",
         "keys and values are stored where asked for (SGLang drops them); no LLaDA model is here to make such batches",
     ),
     "fa3": Origin(
         "FlashAttention-3 (sgl-kernel)",
         "SM8x, SM9x",
         "flashattention_backend.py",
+        f'{_ARRAYS}; with `implementation="flash_attn"` on a GPU the kernels of an installed package, graphs included',
         differs="sinks count once in a tree's cascade; a draft model drafts through TARGET_VERIFY",
     ),
     "fa4": Origin(
@@ -119,7 +120,7 @@ ORIGINS: dict[str, Origin] = {
         "SM90, SM100, MI300",
         "nsa_backend.py (0.5.23: dsa_backend.py)",
         "index arrays, the indexer's logits and top-k in Triton or PyTorch, attention over chosen tokens, graphs; over "
-        "records FlashMLA's sparse operators in Triton or PyTorch, over rows arithmetic as above",
+        "records FlashMLA's sparse operators in Triton or PyTorch, over rows arithmetic in Triton or our C++ kernels",
         "an FP8 pool of rows is served, too; prompts are absorbed, never expanded into heads (MHA one-shot)",
     ),
     "nsa": Origin("as dsa", "as dsa", "nsa_backend.py", "the name that dsa had until 0.5.9"),
