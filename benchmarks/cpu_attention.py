@@ -1,8 +1,9 @@
 """Attention on the host beside PyTorch's scaled_dot_product_attention, in one run: python benchmarks/cpu_attention.py
 
 PyTorch gets contiguous K and V [batch, kv_heads, keys, dim]. Ours reads the same tensors ("same"), and pages of 16
-slots of a pool [slots, kv_heads, dim] in random order ("pool"), as the engine has them. Decode is asked of PyTorch in
-two ways: as it is called (enable_gqa), and with the heads that share a KV head as the rows of one query ("rows").
+slots of a pool [slots, kv_heads, dim] in random order ("pool"), as the engine has them, memory included. Decode is
+asked of PyTorch in two ways: as it is called (enable_gqa), and with the heads that share a KV head as the rows of one
+query ("rows").
 Extend: as many new tokens as a quarter of the keys, PyTorch with the mask that this needs; prefill: is_causal.
 
 Beside decode stand two bounds, in the same turns: "read" adds up the pool's K and V, the same bytes once, with PyTorch;
@@ -23,6 +24,7 @@ from datetime import date
 import torch
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
+from sglab.engine.cache.zeroed import zeroed
 from sglab.kernels import cpu_launch as launch
 from sglab.kernels.scoring import Scoring, dense_attention
 
@@ -68,7 +70,7 @@ class Tensors:
         self.pool = []
         for x in (self.k, self.v):
             rows = x.transpose(1, 2).reshape(c.batch * pages, PAGE, c.kv_heads, c.dim)
-            buffer = torch.empty_like(rows)
+            buffer = zeroed(tuple(rows.shape), dtype, "cpu")  # as the engine's: the system gives it huge pages
             buffer[self.table.flatten().long()] = rows
             self.pool.append(buffer)
         self.rows = self.q.transpose(1, 2).reshape(c.batch * c.new, c.heads, c.dim)

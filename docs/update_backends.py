@@ -20,9 +20,10 @@ def page() -> str:
 Written by `python docs/update_backends.py` from the code; `sglab backends` prints the same.
 
 A backend is chosen by SGLang's name: `sglab.attend(batch, backend="fa3")`, `Engine(attention_backend="fa3")`. Each
-builds the index arrays that SGLang's builds (`tests/attention/test_golden_metadata.py` compares them with arrays that
-SGLang's own modules built), serves what it declares and refuses the rest before anything is written, naming the nearest
-backends that serve it. `python -m tests.support.attention_matrix` asks every backend for everything, against float64.
+builds the index arrays that SGLang's builds, for a pass and for a CUDA graph (`tests/attention/test_golden_metadata.py`
+and test_golden_graphs.py compare them with arrays that SGLang's own modules built), serves what it declares and refuses
+the rest before anything is written, naming the nearest backends that serve it.
+`python -m tests.support.attention_matrix` asks every backend for everything, against float64.
 
 ## What is real where
 
@@ -33,7 +34,11 @@ No machine here has what these backends' own kernels need, so nothing of theirs 
 ## What each serves
 
 `other modes`: the backend that serves the modes, drafts and graphs that this one does not. Of the layer options those
-named are served; everything else is refused.
+named are served; everything else is refused. `drafts`: what TARGET_VERIFY takes, a chain of draft tokens or a tree.
+`bits`: fixed where a row's bits are promised to be the same in every batch. Of the KV dtypes, `nvfp4`,
+`fp4_mx_block16` and `mxfp8` are pools with a scale for each block of a row (`kv_cache_dtype=` of the engine; their rows
+are widened before attention); "in prompts": another backend decodes, through `HybridAttnBackend`. DLLM_EXTEND is a
+block of a diffusion model: its tokens see each other where the layer says so (`AttentionType.ENCODER_ONLY`).
 
 {matrix_table()}
 

@@ -38,7 +38,7 @@ class AttentionBackend(ABC):
     """Whether `attend` reads what `prepare` made; another batch's then is refused."""
     _kind: str | None = None
     _page_size: int | None = None
-    _kv_dtype: torch.dtype | None = None
+    _kv_dtype: torch.dtype | str | None = None
     _kv_records: bool = False
     _deterministic: bool = False
     _runner: ModelRunner | None = None
@@ -52,7 +52,7 @@ class AttentionBackend(ABC):
         """Refuses a model or a page size that the backend does not serve."""
         self._runner = model_runner
         self._kind, self._page_size = model_runner.model_config.kind, model_runner.page_size
-        self._kv_dtype = None if model_runner.kv_cache_dtype == model_runner.dtype else model_runner.kv_cache_dtype
+        self._kv_dtype = model_runner.stored_apart
         self._kv_records = model_runner.token_to_kv_pool.records
         self._deterministic = model_runner.enable_deterministic_inference
         self.refuse_unserved(self._made_for(Demand()))
@@ -271,10 +271,11 @@ class AttentionBackend(ABC):
     def refuse_unserved(self, demand: Demand, argument: str = "") -> None:
         """Raises UnsupportedError where this backend does not serve a demand; others are named that serve it, for this
         kind of attention and page size. argument: the caller's name for what is refused, if not the rule's."""
-        if unserved(self.capabilities, demand) is not None:
+        made = self._made_for(demand)
+        if unserved(self.capabilities, made) is not None:
             name = self.name or type(self).__name__
             others = partial(capabilities_by_name, self._kind)
-            refuse_unserved(name, self.capabilities, self._made_for(demand), others, argument)
+            refuse_unserved(name, self.capabilities, made, others, argument)
 
     def _made_for(self, demand: Demand) -> Demand:
         """A demand, with what the backend was made for."""

@@ -7,7 +7,7 @@ and `refuse_unserved` turns the first that fails into an error with the remedy: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import torch
@@ -28,6 +28,8 @@ CAUSAL_MODES = (
 
 GRAPH_MODES = (ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND_V2)
 """Modes with a fixed number of query rows per request, which a CUDA graph can capture."""
+DIFFUSION_GRAPH_MODES = (*GRAPH_MODES, ForwardMode.DLLM_EXTEND)
+"""Those of backends that capture a diffusion model's blocks, too."""
 
 
 class UnsupportedError(BadArgumentError, NotImplementedError):
@@ -54,7 +56,9 @@ class Capabilities:
     """Empty: any."""
     dtypes: tuple[str, ...] = FLOATS
     kv_dtypes: tuple[str, ...] = ()
-    """Of the KV pool, beside the queries' own dtype."""
+    """Of the KV pool, beside the queries' own dtype: dtypes, and formats with a scale for each block of a row."""
+    prompt_kv_dtypes: tuple[str, ...] = ()
+    """Formats that are read in prompts' passes alone; another backend decodes (`HybridAttnBackend`)."""
     kv_records: bool = False
     """MLA pools of FlashMLA's 656-byte records, too."""
     head_dims: tuple[tuple[int, int], ...] = ()
@@ -82,6 +86,11 @@ class Capabilities:
     triton_helpers: bool = True
     """SGLang may run its Triton helper kernels (indices, positions) beside this backend."""
 
+    @property
+    def in_prompts(self) -> list[str]:
+        """`prompt_kv_dtypes` in words."""
+        return [f"{name} in prompts" for name in self.prompt_kv_dtypes]
+
 
 @dataclass(frozen=True)
 class Demand:
@@ -93,8 +102,8 @@ class Demand:
     spec_info: Any = None
     graph: bool = False
     dtype: torch.dtype | None = None
-    kv_dtype: torch.dtype | None = None
-    """Of the KV pool, where it is not that of the queries."""
+    kv_dtype: torch.dtype | str | None = None
+    """Of the KV pool, where it is not that of the queries: a dtype, or a format's name."""
     kv_records: bool = False
     """The KV pool holds FlashMLA's records."""
     deterministic: bool = False
@@ -145,8 +154,24 @@ def _layer_rule(field: str, plain: str, used: Callable[[RadixAttention], bool], 
     )
 
 
-def _name(dtype: torch.dtype) -> str:
+def _name(dtype: torch.dtype | str) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+PROMPTS = (ForwardMode.EXTEND, ForwardMode.MIXED, ForwardMode.SPLIT_PREFILL, ForwardMode.DLLM_EXTEND, ForwardMode.IDLE)
+
+
+def _reads(c: Capabilities, d: Demand) -> bool:
+    """Whether a pool's rows are read in a pass; a mode that is not known may be a prompt's."""
+    if d.kv_dtype is None or _name(d.kv_dtype) in c.kv_dtypes:
+        return True
+    return _name(d.kv_dtype) in c.prompt_kv_dtypes and (d.mode is None or d.mode in PROMPTS)
+
+
+def _stored(d: Demand) -> str:
+    """What a pool holds, and in which pass it is asked for."""
+    mode = "" if d.mode is None or d.mode in PROMPTS else f" in {d.mode.name}"
+    return "" if d.kv_dtype is None else f"{_name(d.kv_dtype)}{mode if isinstance(d.kv_dtype, str) else ''}"
 
 
 def _head_dims(layer: RadixAttention) -> tuple[int, int]:
@@ -205,9 +230,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "kv_cache_dtype",
-        lambda c, d: d.kv_dtype is None or _name(d.kv_dtype) in c.kv_dtypes,
-        lambda c: _listed(("the queries' own dtype", *c.kv_dtypes)),
-        lambda d: "" if d.kv_dtype is None else _name(d.kv_dtype),
+        _reads,
+        lambda c: _listed(("the queries' own dtype", *c.kv_dtypes, *c.in_prompts)),
+        _stored,
     ),
     Rule(
         "token_to_kv_pool",
@@ -338,6 +363,7 @@ def refuse_unserved(
 
 
 def _remedy(name: str, rule: Rule, demand: Demand, others: Mapping[str, Capabilities]) -> str:
+    demand = demand if demand.mode is not None else replace(demand, mode=ForwardMode.DECODE)  # any model decodes
     made_for = Demand(kind=demand.kind, page_size=demand.page_size, deterministic=demand.deterministic)
 
     def ways(own: Capabilities) -> Iterator[Capabilities]:
@@ -347,7 +373,7 @@ def _remedy(name: str, rule: Rule, demand: Demand, others: Mapping[str, Capabili
         if own.fallback in others and unserved(own, mode) is not None:
             yield others[own.fallback]
 
-    def serving(serves: Callable[[Capabilities], bool]) -> list[str]:
+    def serving(serves: Callable[[Capabilities], bool], made_for: Demand = made_for) -> list[str]:
         """Of the backends that can be made for this model those that serve something, or whose fallback does."""
         made = [other for other, theirs in others.items() if other != name and unserved(theirs, made_for) is None]
         return [other for other in made if any(map(serves, ways(others[other])))]
@@ -356,6 +382,11 @@ def _remedy(name: str, rule: Rule, demand: Demand, others: Mapping[str, Capabili
     whole = _nearest(own, serving(lambda theirs: unserved(theirs, demand) is None), others)
     if whole:
         return f"Use {_listed(whole)}."
+    paged, made_paged = replace(demand, page_size=None), replace(made_for, page_size=None)
+    other_pages = _nearest(own, serving(lambda theirs: unserved(theirs, paged) is None, made_paged), others)
+    if other_pages:
+        sizes = [f"{each} with pages of {_listed(others[each].page_sizes)}" for each in other_pages]
+        return f"Use {_listed(sizes)}."
     partly = _nearest(own, serving(lambda theirs: rule.served(theirs, demand)), others)
     if partly:
         return f"{_listed(partly)} would take this, but not the rest of the call."

@@ -36,7 +36,7 @@ class TorchFlexAttnBackend(PerRequestBackend):
     name = "flex_attention"
     capabilities = Capabilities(
         modes=MODES,
-        kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
+        kv_dtypes=("float8_e4m3fn", "float8_e5m2", "fp4_mx_block16"),
         sliding_window=True,
         logit_cap=True,
         xai_temperature=True,

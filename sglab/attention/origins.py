@@ -46,41 +46,47 @@ ORIGINS: dict[str, Origin] = {
         "NVIDIA, AMD, Intel GPUs",
         "triton_backend.py",
         "all of it, with our Triton kernels: on a GPU, on the emulator, under Triton's interpreter",
-        "a window of w is w + 1 keys, as elsewhere (SGLang's triton takes w)",
+        "a window of w is w + 1 keys, as elsewhere (SGLang's triton takes w); of an FP4 cache the rows read are "
+        "widened, not the whole pool",
     ),
     "flashinfer": Origin(
         "FlashInfer 0.7 (MHA: fa2 wrappers; MLA: BatchMLAPagedAttentionWrapper)",
         "NVIDIA from SM80",
         "flashinfer_backend.py, flashinfer_mla_backend.py",
-        "index arrays, plans (`Wrapper.plan()`), routes and merges, multi-item scoring, graphs; arithmetic as above; "
+        "index arrays, plans (`Wrapper.plan()`), routes and merges, multi-item scoring, graphs; arithmetic in Triton "
+        "or our C++ kernels; "
         'with `implementation="flashinfer"` on a GPU the library\'s own kernels (fa2, fa3, MLA), outside graphs',
         "layers with a window take the paged route; MLA follows a tree's mask; no translation into a window's own "
-        "pool; encoders' keys are stored where asked for (SGLang drops them); no FP4 cache",
+        "pool; encoders' keys are stored where asked for (SGLang drops them); rows of a 4-bit cache are widened to "
+        "the queries' dtype (SGLang's workspace of nvfp4 is e4m3)",
     ),
     "llada2_cfg_flashinfer": Origin(
         "FlashInfer's ragged prefill under a mask; else as flashinfer",
         "NVIDIA from SM80",
         "llada2_cfg_flashinfer_backend.py",
-        "the conditioning mask, its refusals; arithmetic as above; else as flashinfer",
+        "the conditioning mask, its refusals; arithmetic in Triton or our C++ kernels; else as flashinfer",
         "keys and values are stored where asked for (SGLang drops them); no LLaDA model is here to make such batches",
     ),
     "fa3": Origin(
         "FlashAttention-3 (sgl-kernel)",
         "SM8x, SM9x",
         "flashattention_backend.py",
+        f'{_ARRAYS}; with `implementation="flash_attn"` on a GPU the kernels of an installed package, graphs included',
         differs="sinks count once in a tree's cascade; a draft model drafts through TARGET_VERIFY",
     ),
     "fa4": Origin(
         "FlashAttention-4 (CuTe DSL)",
         "SM90, SM100",
         "flashattention_backend.py",
-        differs="no MXFP8 cache, which 0.5.23 reads on SM100",
+        differs="beside an MXFP8 cache queries stay in 16 bit (0.5.23 quantises them), and rows are widened first; a "
+        "diffusion model's blocks attend as any extend (0.5.23: triton's arrays, FlashAttention 4 over packed rows)",
     ),
     "trtllm_mha": Origin(
         "TensorRT-LLM's, through FlashInfer",
         "SM100; 0.5.23 also SM90 and SM12x",
         "trtllm_mha_backend.py",
-        differs="soft caps are refused (SGLang ignores them); no FP4 cache",
+        differs="soft caps are refused (SGLang ignores them); beside nvfp4 queries stay in 16 bit, and rows are "
+        "widened first (the kernel reads them as they are); its scales lie as the kernel's do or by slot",
     ),
     "trtllm_mla": Origin(
         "TensorRT-LLM's, through FlashInfer",
@@ -115,7 +121,7 @@ ORIGINS: dict[str, Origin] = {
         "SM90, SM100, MI300",
         "nsa_backend.py (0.5.23: dsa_backend.py)",
         "index arrays, the indexer's logits and top-k in Triton or PyTorch, attention over chosen tokens, graphs; over "
-        "records FlashMLA's sparse operators in Triton or PyTorch, over rows arithmetic as above",
+        "records FlashMLA's sparse operators in Triton or PyTorch, over rows arithmetic in Triton or our C++ kernels",
         "an FP8 pool of rows is served, too; prompts are absorbed, never expanded into heads (MHA one-shot)",
     ),
     "nsa": Origin("as dsa", "as dsa", "nsa_backend.py", "the name that dsa had until 0.5.9"),

@@ -14,6 +14,7 @@ from sglab.attention.capabilities import Demand, unserved
 from sglab.attention.create import create_attention_backend
 from sglab.attention.info import note
 from sglab.attention.inputs import AttentionInputs
+from sglab.attention.rows import read_kv
 from sglab.engine import ForwardBatch, GraphBatch, MLATokenToKVPool, ModelRunner
 from sglab.kernels import create_flashmla_kv_indices
 from sglab.kernels.registry import triton_is_installed
@@ -118,7 +119,7 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
                 pool.set_mla_kv_buffer(layer, loc, inputs.k, inputs.k_rope)
             else:
                 pool.set_kv_buffer(layer, loc, inputs.k, inputs.v)
-        cache = pool.get_key_buffer(layer.layer_id).view(-1, self.page_size, self.kv_cache_dim)
+        cache = read_kv(inputs)[0].view(-1, self.page_size, self.kv_cache_dim)
         return self.run(inputs, self.forward_metadata, cache)
 
     def new_table(self, rows: int, longest: int, fill: int) -> torch.Tensor:

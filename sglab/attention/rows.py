@@ -71,6 +71,37 @@ def save_and_get_kv(inputs: AttentionInputs) -> tuple[torch.Tensor, torch.Tensor
     return pool.get_kv_buffer(inputs.layer.layer_id)
 
 
+def kv_for(
+    inputs: AttentionInputs, kv_indptr: torch.Tensor, kv_indices: torch.Tensor, *, save: bool = False
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The layer's keys and values, and where the rows of `kv_indices` lie in them.
+
+    A pool's own buffers, and the indices as they are; of a pool with scales for blocks a copy of those rows in the
+    queries' dtype, or of all rows where the indices are a graph's, as long as the largest pass's.
+
+    Args:
+        save: store the new tokens' rows first, where that is asked for.
+    """
+    if save and inputs.save_kv_cache:
+        save_kv(inputs)
+    pool, layer_id, dtype = inputs.forward_batch.token_to_kv_pool, inputs.layer.layer_id, inputs.q.dtype
+    assert pool is not None
+    if not pool.kv_format:
+        return *pool.get_kv_buffer(layer_id), kv_indices
+    if len(kv_indices) >= pool.size:
+        return *pool.read(layer_id, None, dtype), kv_indices
+    copies = pool.read(layer_id, kv_indices, dtype, kv_indptr[-1:])
+    return *copies, torch.arange(len(kv_indices), device=kv_indices.device, dtype=kv_indices.dtype)
+
+
+def read_kv(inputs: AttentionInputs) -> tuple[torch.Tensor, torch.Tensor]:
+    """The layer's keys and values in whole, for kernels that follow a page table: of a pool with scales for blocks a
+    copy in the queries' dtype."""
+    pool, layer_id = inputs.forward_batch.token_to_kv_pool, inputs.layer.layer_id
+    assert pool is not None
+    return pool.read(layer_id, None, inputs.q.dtype) if pool.kv_format else pool.get_kv_buffer(layer_id)
+
+
 def save_kv(inputs: AttentionInputs) -> None:
     """Store the new tokens' rows at out_cache_loc; in an FP8 pool divided by the layer's scales."""
     layer, forward_batch = inputs.layer, inputs.forward_batch
@@ -93,9 +124,10 @@ def save_kv(inputs: AttentionInputs) -> None:
 
 def scales_of(inputs: AttentionInputs) -> tuple[float, float]:
     """What keys and values were divided by when they were stored: the layer's scales in an FP8 pool of K and V; 1 in
-    pools of the queries' dtype and in MLA's, which store rows as they are."""
+    pools of the queries' dtype and in MLA's, which store rows as they are, and in those with scales for blocks, whose
+    copies are multiplied already."""
     pool, layer = inputs.forward_batch.token_to_kv_pool, inputs.layer
-    if pool is None or pool.dtype == inputs.q.dtype or isinstance(pool, MLATokenToKVPool):
+    if pool is None or pool.kv_format or pool.dtype == inputs.q.dtype or isinstance(pool, MLATokenToKVPool):
         return 1.0, 1.0
     return layer.k_scale or 1.0, layer.v_scale or 1.0
 

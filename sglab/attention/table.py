@@ -81,7 +81,9 @@ def _column(c: Capabilities) -> dict[str, str]:
         "bits": "a row's are the same in every batch (deterministic mode)" if c.deterministic else "-",
         "page sizes": _listed(c.page_sizes, "any"),
         "dtypes": _listed(c.dtypes),
-        "KV dtypes": _listed(("the queries'", *c.kv_dtypes, *(["656-byte records"] if c.kv_records else []))),
+        "KV dtypes": _listed(
+            ("the queries'", *c.kv_dtypes, *c.in_prompts, *(["656-byte records"] if c.kv_records else []))
+        ),
         "head dims": _listed(c.head_dims, "any"),
         "layer options": _listed([name for name in _LAYER_OPTIONS if getattr(c, name)]),
     }

@@ -10,7 +10,7 @@ from sglab.attention.arithmetic.dense import gathered
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES
 from sglab.attention.inputs import AttentionInputs
-from sglab.attention.rows import Span, check_encoder, save_and_get_kv, scales_of, spans
+from sglab.attention.rows import Span, check_encoder, save_kv, scales_of, spans
 from sglab.engine import BadArgumentError, ForwardMode, ModelRunner, RadixAttention
 
 MODES = (*CAUSAL_MODES, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2)
@@ -52,21 +52,33 @@ class PerRequestBackend(AttentionBackend):
         if layer.is_cross_attention:
             check_encoder(inputs)
         each = list(spans(inputs.forward_batch, layer.is_cross_attention))
-        pairs = tuple(zip(save_and_get_kv(inputs), scales_of(inputs), strict=True))
+        if inputs.save_kv_cache:
+            save_kv(inputs)
         out = q.new_empty((*q.shape[:2], layer.v_head_dim))
         for span in each:
             rows = _heads_first(q[span.start : span.stop])
-            k_rows, v_rows = (_stored_rows(pair, span, q.dtype) for pair in pairs)
+            k_rows, v_rows = _stored_rows(inputs, span.slots)
             attended = self.attend_one(rows, k_rows, v_rows, span, layer, inputs.sinks)
             out[span.start : span.stop] = attended[0].transpose(0, 1)
         return out
 
 
-def _stored_rows(pair: tuple[torch.Tensor, float], span: Span, dtype: torch.dtype) -> torch.Tensor:
-    """A request's keys or values, heads first; those of an FP8 pool multiplied by their scale."""
-    buffer, scale = pair
-    rows = gathered(buffer, span.slots).to(dtype)
-    return _heads_first(rows if scale == 1.0 else rows * scale)
+def _stored_rows(inputs: AttentionInputs, slots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A request's keys and values, heads first; those of a pool of 8 or 4 bits multiplied by their scales."""
+    pool, layer_id, dtype = inputs.forward_batch.token_to_kv_pool, inputs.layer.layer_id, inputs.q.dtype
+    assert pool is not None
+    if pool.kv_format:
+        k, v = pool.read(layer_id, slots, dtype)
+    else:
+        k, v = (
+            rows if scale == 1.0 else rows * scale
+            for rows, scale in zip(
+                (gathered(buffer, slots).to(dtype) for buffer in pool.get_kv_buffer(layer_id)),
+                scales_of(inputs),
+                strict=True,
+            )
+        )
+    return _heads_first(k), _heads_first(v)
 
 
 def _heads_first(rows: torch.Tensor) -> torch.Tensor:

@@ -25,10 +25,10 @@ class TorchNativeAttnBackend(PerRequestBackend):
 
     name = "torch_native"
     capabilities = Capabilities(
-        modes=(*MODES, ForwardMode.TARGET_VERIFY),
+        modes=(*MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DLLM_EXTEND),
         drafts="tree",
         deterministic=True,
-        kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
+        kv_dtypes=("float8_e4m3fn", "float8_e5m2", "fp4_mx_block16"),
         sliding_window=True,
         windows_in_trees=True,
         sinks=True,

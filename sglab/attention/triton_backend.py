@@ -12,9 +12,9 @@ import torch
 
 from sglab.attention.arithmetic.draft_windows import with_window
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities, UnsupportedError
+from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, Capabilities, UnsupportedError
 from sglab.attention.inputs import AttentionInputs
-from sglab.attention.rows import check_encoder, save_and_get_kv, scales_of
+from sglab.attention.rows import check_encoder, kv_for, scales_of
 from sglab.attention.triton_metadata import ForwardMetadata, TritonGraphState, TritonMetadata
 from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
 from sglab.kernels import decode_attention_fwd, extend_attention_fwd
@@ -28,13 +28,19 @@ class TritonAttnBackend(AttentionBackend):
 
     name = "triton"
     capabilities = Capabilities(
-        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
+        modes=(
+            *CAUSAL_MODES,
+            ForwardMode.TARGET_VERIFY,
+            ForwardMode.DRAFT_EXTEND,
+            ForwardMode.DRAFT_EXTEND_V2,
+            ForwardMode.DLLM_EXTEND,
+        ),
         drafts="tree",
-        graph_modes=GRAPH_MODES,
+        graph_modes=DIFFUSION_GRAPH_MODES,
         deterministic=True,
         sliding_window=True,
         windows_in_trees=True,
-        kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
+        kv_dtypes=("float8_e4m3fn", "float8_e5m2", "fp4_mx_block16"),
         logit_cap=True,
         xai_temperature=True,
         sinks=True,
@@ -116,7 +122,6 @@ class TritonAttnBackend(AttentionBackend):
 
     def _decode(self, inputs: AttentionInputs, o: torch.Tensor, meta: ForwardMetadata) -> None:
         layer = inputs.layer
-        keys, values = save_and_get_kv(inputs)
         k_scale, v_scale = scales_of(inputs)
         assert meta.attn_logits is not None
         assert meta.attn_lse is not None
@@ -124,6 +129,7 @@ class TritonAttnBackend(AttentionBackend):
         kv_indptr, kv_indices = meta.kv_indptr, meta.kv_indices
         if layer.sliding_window_size >= 0:
             kv_indptr, kv_indices = self.metadata.window(inputs.forward_batch, meta, layer.sliding_window_size)
+        keys, values, kv_indices = kv_for(inputs, kv_indptr, kv_indices, save=True)
         decode_attention_fwd(
             inputs.q,
             keys,
@@ -147,12 +153,12 @@ class TritonAttnBackend(AttentionBackend):
     def _extend(self, inputs: AttentionInputs, o: torch.Tensor, meta: ForwardMetadata) -> None:
         """The new tokens' keys come from `k`, only the prefix from the pool; all of an encoder's come from there."""
         layer, new_k, new_v = inputs.layer, inputs.k, inputs.v
-        keys, values = save_and_get_kv(inputs)
+        if not layer.is_cross_attention and (new_k is None or new_v is None):
+            raise BadArgumentError("k, v", "the new tokens' rows in an extend", None, "Pass them.")
+        keys, values, kv_indices = kv_for(inputs, meta.kv_indptr, meta.kv_indices, save=True)
         if layer.is_cross_attention:  # the prefix is all that is seen: rows that the mask hides
             new_k = inputs.q.new_zeros((len(inputs.q), *keys.shape[1:]))
             new_v = inputs.q.new_zeros((len(inputs.q), *values.shape[1:]))
-        if new_k is None or new_v is None:
-            raise BadArgumentError("k, v", "the new tokens' rows in an extend", None, "Pass them.")
         k_scale, v_scale = scales_of(inputs)
         assert meta.qo_indptr is not None
         mask, window, masks_prefix = meta.custom_mask, layer.sliding_window_size, False
@@ -169,7 +175,7 @@ class TritonAttnBackend(AttentionBackend):
             values,
             meta.qo_indptr,
             meta.kv_indptr,
-            meta.kv_indices,
+            kv_indices,
             mask,
             layer.is_causal,
             meta.mask_indptr,
@@ -188,7 +194,7 @@ class TritonAttnBackend(AttentionBackend):
     def _fill_graph(self, graph: TritonGraphState, batch: GraphBatch) -> ForwardMetadata:
         if batch.forward_mode.is_target_verify():
             return self.metadata.fill_verify(graph, batch)
-        if batch.forward_mode.is_draft_extend_v2():
+        if batch.extends:
             return self.metadata.fill_extend(graph, batch)
         return self.metadata.fill_decode(graph, batch)
 

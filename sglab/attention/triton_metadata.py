@@ -76,6 +76,9 @@ class EncoderBuffers:
 class TritonMetadata:
     """Fills metadata from a batch. `kv_indptr` is one buffer for all passes: a graph has its address."""
 
+    graph_index = torch.int64
+    """Of a graph's `kv_indices`."""
+
     def __init__(self, model_runner: ModelRunner, implementation: str) -> None:
         config, pool = model_runner.model_config, model_runner.req_to_token_pool
         self.device = model_runner.device
@@ -190,7 +193,7 @@ class TritonMetadata:
             attn_logits=torch.zeros((*shape, self.v_head_dim), dtype=torch.float32, device=self.device),
             attn_lse=torch.zeros(shape, dtype=torch.float32, device=self.device),
             num_kv_splits=splits,
-            kv_indices=self._indices(max_num_tokens * self.max_context_len),
+            kv_indices=self._integers(max_num_tokens * self.max_context_len, self.graph_index),
             custom_mask=self._integers(max_num_tokens * self.max_context_len, torch.uint8),
             qo_indptr=self._integers(rows, torch.int32),
             mask_indptr=self._integers(rows, torch.int64),

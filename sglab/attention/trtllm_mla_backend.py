@@ -84,7 +84,7 @@ class TRTLLMMLABackend(PagedMLABackend[TRTLLMMLADecodeMetadata]):
         graph_modes=GRAPH_MODES,
         page_sizes=(32, 64),
         dtypes=("float16", "bfloat16"),
-        kv_dtypes=("float8_e4m3fn",),
+        kv_dtypes=("float8_e4m3fn", "fp4_mx_block16"),
         head_dims=((HEAD_DIM, LATENT_DIM),),
         rope_apart=True,
     )
@@ -201,6 +201,7 @@ class CuteDslMLABackend(TRTLLMMLABackend):
     """The same arrays for FlashInfer's CuTe DSL kernel, which also returns the LSE of a rank's share of the context."""
 
     name = "cutedsl_mla"
+    capabilities = replace(TRTLLMMLABackend.capabilities, kv_dtypes=("float8_e4m3fn",))
 
 
 def pad_draft_extend_query(q: torch.Tensor, seq_lens_q: torch.Tensor, most: int) -> tuple[torch.Tensor, torch.Tensor]:

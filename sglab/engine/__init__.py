@@ -19,6 +19,8 @@ from sglab.engine.batch import (
     ScheduleBatch,
 )
 from sglab.engine.cache import (
+    BlockScaledMHATokenToKVPool,
+    FP4MLATokenToKVPool,
     HiRadixCache,
     HostKVPool,
     KVCache,
@@ -44,7 +46,9 @@ __all__ = [
     "AttentionType",
     "AttnBackend",
     "BadArgumentError",
+    "BlockScaledMHATokenToKVPool",
     "ChoosingBackend",
+    "FP4MLATokenToKVPool",
     "FinishAbort",
     "FinishLength",
     "FinishMatchedStr",

@@ -15,10 +15,17 @@ from sglab.engine.cache.kv_pool import KVCache
 from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
 from sglab.engine.cache.state_pool import LinearStatePool
 from sglab.gpu.architecture import H100_SMS
+from sglab.kernels.block_kv import FORMATS
 
 Kind = Literal["mla", "mha"]
-KV_CACHE_DTYPES = {"auto": None, "fp8_e4m3": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2}
-"""A KV pool's dtype by its name in SGLang's server arguments; None: the model's."""
+KV_CACHE_DTYPES: dict[str, torch.dtype | str | None] = {
+    "auto": None,
+    "fp8_e4m3": torch.float8_e4m3fn,
+    "fp8_e5m2": torch.float8_e5m2,
+    **{name: name for name in FORMATS},
+}
+"""A KV pool's dtype, or its format with scales for blocks, by its name in SGLang's server arguments; None: the
+model's dtype."""
 
 
 @dataclass(frozen=True)
@@ -81,3 +88,9 @@ class ModelRunner:
     @property
     def kv_cache_dtype(self) -> torch.dtype:
         return self.token_to_kv_pool.dtype
+
+    @property
+    def stored_apart(self) -> torch.dtype | str | None:
+        """What the KV pool holds where that is not the model's dtype: another dtype, or a format's name."""
+        pool = self.token_to_kv_pool
+        return pool.kv_format or (None if pool.dtype == self.dtype else pool.dtype)

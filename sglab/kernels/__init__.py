@@ -9,6 +9,7 @@ from sglab.kernels.batch_prefill import (
     batch_prefill_with_ragged_kv_cache,
     multi_item_positions,
 )
+from sglab.kernels.block_kv import dequantize_kv_rows, quantize_kv_rows
 from sglab.kernels.block_sparse import sparse_attn_func, sparse_attn_varlen_func
 from sglab.kernels.cascade import CascadeLevel, MultiLevelCascadeAttentionWrapper, cascade_attention
 from sglab.kernels.combine import split_kv_combine
@@ -94,6 +95,7 @@ __all__ = [
     "decode_attention_fwd",
     "dequantize_k_cache",
     "dequantize_k_cache_paged",
+    "dequantize_kv_rows",
     "extend_attention_cpu",
     "extend_attention_fwd",
     "fast_topk_transform_fused",
@@ -126,6 +128,7 @@ __all__ = [
     "page_mqa_logits",
     "qk_norm_rope_store",
     "quantize_k_cache",
+    "quantize_kv_rows",
     "record_choices",
     "rmsnorm",
     "set_index_k_scale_buffer",

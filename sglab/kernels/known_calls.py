@@ -7,10 +7,12 @@ where they lie and is looked at in every call, and a call whose contents are che
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -25,8 +27,20 @@ T = TypeVar("T")
 _PLAIN = frozenset({type(None), bool, int, float, str, torch.dtype})
 
 
+_RECORDS: dict[type, tuple[str, ...]] = {}
+"""Dataclasses that are arguments, and their fields."""
+
+
+def is_argument(record: type[T]) -> type[T]:
+    """A dataclass of tensors and plain values that operators take."""
+    _RECORDS[record] = tuple(field.name for field in dataclasses.fields(record))  # type: ignore[arg-type]
+    return record
+
+
 class _Call(threading.local):
     known = False
+    whole = False
+    """In an operator made of operators, whose like call was found right with all that is in it."""
 
 
 _call = _Call()
@@ -44,6 +58,8 @@ def checked_once(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
+        if _call.whole:
+            return function(*args, **options)
         key = None if reads_contents and _reads(args, options) else _key(args, options)
         before = _call.known
         _call.known = key is not None and key in right
@@ -58,6 +74,17 @@ def checked_once(function: Callable[P, T]) -> Callable[P, T]:
         return result
 
     return call
+
+
+@contextmanager
+def made_of_operators() -> Iterator[None]:
+    """Within a call that is known: the operators in it get tensors like those of the first call, so they are known."""
+    before = _call.whole
+    _call.whole = _call.known
+    try:
+        yield
+    finally:
+        _call.whole = before
 
 
 def _reads(args: tuple[Any, ...], options: dict[str, Any]) -> bool:
@@ -93,4 +120,6 @@ def _described(value: Any) -> Hashable:
         return kind, value
     if kind is tuple or kind is list:
         return tuple([_described(each) for each in value])
+    if kind in _RECORDS:
+        return kind, tuple([_described(getattr(value, name)) for name in _RECORDS[kind]])
     raise TypeError(kind)

@@ -10,6 +10,7 @@ microseconds, and the plan with the lowest modelled time wins.
 from __future__ import annotations
 
 import heapq
+import math
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -20,6 +21,7 @@ from sglab.planning import check
 from sglab.planning.arith import ceil_div
 
 Int32Array = NDArray[np.int32]
+IntArray = NDArray[np.int64]
 TILE = 64
 """KV tokens per tile."""
 HEADS_PER_CTA = 64
@@ -30,6 +32,8 @@ NO_WORK = -1
 IN_A_ROW_PAYS = 0.95
 """Of the modelled time of equal pieces: parts in a row start a second request in the middle, which the model takes for
 cheaper than it is (36 requests of 623 tokens, 128 heads: modelled 17.1 for 17.5 µs, measured 36.3 for 28.4)."""
+ROUNDING = 1e-9
+"""Far more than a sum of loads is rounded by, of it."""
 NO_SLOT = -1
 """In place of a slot: the work unit is its request's only one and writes the result itself."""
 
@@ -113,8 +117,7 @@ def mla_sm90_plan(
     else:
         candidates = _candidates(tiles, parts, least)
     model = _Model(tiles, parts, head_blocks, cost or WorkCost())
-    best = min(candidates, key=model.microseconds)
-    equal = model.microseconds(best)
+    best, equal = model.best(candidates)
     if limit is None and (row := model.in_a_row()) is not None and row[1] < IN_A_ROW_PAYS * equal:
         return _plan(lengths, row[0], parts, row[1], in_a_row=True)
     requests = _unit_tiles(tiles, best)
@@ -140,22 +143,57 @@ def _unit_tiles(tiles: list[int], limit: int) -> list[list[int]]:
 
 
 class _Model:
-    """The modelled time of a limit."""
+    """The modelled time of limits."""
 
     def __init__(self, tiles: list[int], parts: int, head_blocks: int, cost: WorkCost) -> None:
         self.tiles, self.parts, self.head_blocks, self.cost = tiles, parts, head_blocks, cost
-        self._known: dict[int, float] = {}
 
-    def microseconds(self, limit: int) -> float:
-        if limit not in self._known:
-            self._known[limit] = self._estimate(limit)
-        return self._known[limit]
+    def best(self, limits: list[int]) -> tuple[int, float]:
+        """The limit of the least modelled time, of several the smallest; and that time.
 
-    def _estimate(self, limit: int) -> float:
-        cost = self.cost
-        requests = _unit_tiles(self.tiles, limit)
-        loads = _deal([unit * cost.tile + cost.work for units in requests for unit in units], self.parts)[1]
-        return self._of(max(loads), [len(units) for units in requests])
+        Dealing is what takes long, so limits are looked at in the order of a time that they cannot be below, until that
+        is above the best: a part does its largest unit, one has at least the mean.
+        """
+        cost, tiles = self.cost, np.array(self.tiles, np.int64)
+        units = np.maximum(-(-tiles // np.array(limits, np.int64)[:, None]), 1)
+        largest = (-(-tiles // units)).max(1) * cost.tile + cost.work
+        mean = (tiles.sum() * cost.tile + units.sum(1) * cost.work) / self.parts * (1 - ROUNDING)
+        split = np.where(units > 1, units, 0)
+        after = [self._combine(*each) for each in zip(split.sum(1).tolist(), split.max(1).tolist(), strict=True)]
+        floor = sum(self.tiles) * cost.tile_bytes + cost.work
+        least = [
+            max(load, floor) + combine for load, combine in zip(np.maximum(largest, mean).tolist(), after, strict=True)
+        ]
+        time, limit = math.inf, limits[0]
+        for i in sorted(range(len(limits)), key=lambda i: (least[i], limits[i])):
+            if least[i] > time:
+                break
+            load = self._longest(tiles, units[i], time - after[i] if time - after[i] > floor else math.inf)
+            found = max(load, floor) + after[i]
+            if (found, limits[i]) < (time, limit):
+                time, limit = found, limits[i]
+        return limit, time
+
+    def _longest(self, tiles: IntArray, units: IntArray, most: float) -> float:
+        """The heaviest part's load when each request's units are dealt out; infinity if it is well above `most`.
+
+        Which part is which does not matter to it, nor which of several equal units comes first.
+        """
+        cost, parts = self.cost, self.parts
+        small, rest = tiles // units, tiles % units
+        count = np.bincount(np.concatenate((small, small + 1)), np.concatenate((units - rest, rest)))
+        sizes = np.flatnonzero(count)[::-1]
+        loads = np.repeat(sizes * cost.tile + cost.work, count[sizes].astype(np.int64))
+        if len(loads) <= parts:
+            return float(loads[0])
+        heap = loads[parts - 1 :: -1].tolist()  # one each for the first; in ascending order, which is a heap
+        limit, replace = most * (1 + ROUNDING), heapq.heapreplace
+        for load in loads[parts:].tolist():
+            made = heap[0] + load
+            if made > limit:
+                return math.inf
+            replace(heap, made)
+        return max(heap)
 
     def in_a_row(self) -> tuple[Placed, float] | None:
         """Each part filled before the next, and the modelled time; None where a request has too many pieces."""
@@ -172,12 +210,13 @@ class _Model:
         return requests, self._of(max(loads), [len(units) for units in requests])
 
     def _of(self, longest: float, splits: list[int]) -> float:
+        combine = self._combine(sum(count for count in splits if count > 1), max(splits))
+        return max(longest, sum(self.tiles) * self.cost.tile_bytes + self.cost.work) + combine
+
+    def _combine(self, slots: int, most: int) -> float:
+        """Of so many partial results, most of one request."""
         cost = self.cost
-        slots = sum(count for count in splits if count > 1)
-        combine = 0.0
-        if slots:
-            combine = cost.combine + slots * self.head_blocks * cost.slot + max(splits) * cost.split
-        return max(longest, sum(self.tiles) * cost.tile_bytes + cost.work) + combine
+        return cost.combine + slots * self.head_blocks * cost.slot + most * cost.split if slots else 0.0
 
 
 Placed = list[list[tuple[int, int]]]

@@ -47,8 +47,9 @@ class EngineConfig:
     max_total_tokens: int | None = None
     """Slots of the KV pool, instead of a share of memory."""
     kv_cache_dtype: str = "auto"
-    """Of the KV pool: "auto" (the model's), "fp8_e4m3" or "fp8_e5m2". "dsa" and "nsa" keep e4m3 as FlashMLA's 656-byte
-    records. Scales of a checkpoint's layers are not read: values are rounded as they are."""
+    """Of the KV pool: "auto" (the model's), "fp8_e4m3" or "fp8_e5m2"; "fp4_mx_block16", "nvfp4" or "mxfp8" with a scale
+    for each block of a row. "dsa" and "nsa" keep e4m3 as FlashMLA's 656-byte records. Scales of a checkpoint's layers
+    are not read: values are rounded as they are."""
     index_k_dtype: str = "auto"
     """Of the keys of DeepSeek-V3.2's indexer: "fp8_e4m3" keeps them with a scale each, page by page, as SGLang does;
     "auto": so beside records, else in the rows' dtype."""

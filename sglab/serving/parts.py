@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sglab.attention import create_attention_backend
-from sglab.engine import ModelRunner, RadixCache
+from sglab.attention import Demand, create_attention_backend
+from sglab.engine import ForwardMode, ModelRunner, RadixCache
 from sglab.engine.scheduler import Scheduler
 from sglab.models import CausalLM, Tokenizer
 from sglab.serving.batch_invariant import batch_invariant
@@ -52,6 +52,7 @@ def make_parts(
     execution: Execution = ThreadExecution(threads) if overlap and on_cpu else InlineExecution(threads)
     pools = make_pools(model, config, execution.submit)
     backend = create_attention_backend(config.backend(model.device.type), pools.runner)
+    backend.refuse_unserved(Demand(mode=ForwardMode.DECODE))  # some KV formats are read in prompts alone
     refuse_cross_attention(model, backend)
     worker = ModelWorker(model, pools.runner, backend, config.random_seed)
     if ranks is None:

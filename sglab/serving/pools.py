@@ -8,6 +8,8 @@ import torch
 
 from sglab.engine import (
     KV_CACHE_DTYPES,
+    BlockScaledMHATokenToKVPool,
+    FP4MLATokenToKVPool,
     HiRadixCache,
     HostKVPool,
     KVCache,
@@ -26,6 +28,7 @@ from sglab.engine import (
 )
 from sglab.engine.cache.hiradix_cache import Submit
 from sglab.engine.errors import BadArgumentError
+from sglab.kernels.block_kv import FORMATS, BlockFormat
 from sglab.kernels.indexer import page_bytes
 from sglab.kernels.k_records import RECORD
 from sglab.models import CausalLM
@@ -91,6 +94,9 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: b
         runner.state_pool = LinearStatePool(state, rows.size, model.dtype, device)
     refuse_unshareable(shape, config, state is not None)
     refuse_expansion(shape, config)
+    if config.enable_hierarchical_cache and kv.kv_format:
+        expected, remedy = "False with scales for blocks, which the host's pool does not keep", "Leave it out."
+        raise BadArgumentError("enable_hierarchical_cache", expected, True, remedy)
     if config.enable_hierarchical_cache:
         host = HostKVPool(kv, max(int(tokens * config.hicache_ratio) // page, 1) * page)
         return Pools(runner, HiRadixCache(rows, allocator, page, host, config.hicache_write_policy, submit))
@@ -155,6 +161,8 @@ def context_length(shape: ModelConfig, config: EngineConfig) -> int:
 def bytes_per_token(model: CausalLM, shape: ModelConfig, config: EngineConfig) -> int:
     """KV bytes of one token in all layers, on this rank."""
     dtype = KV_CACHE_DTYPES[config.kv_cache_dtype]
+    if isinstance(dtype, str):
+        return block_bytes(FORMATS[dtype], model, shape)
     size = (dtype or model.dtype).itemsize
     if shape.kind == "mla":
         width = RECORD if config.keeps_records(model.device.type) else shape.kv_lora_rank + shape.qk_rope_head_dim
@@ -164,6 +172,14 @@ def bytes_per_token(model: CausalLM, shape: ModelConfig, config: EngineConfig) -
         return (width * size + index) * shape.num_hidden_layers
     width = shape.get_num_kv_heads(model.tp.attention.size) * (shape.head_dim + shape.v_head_dim)
     return width * size * shape.num_hidden_layers
+
+
+def block_bytes(made: BlockFormat, model: CausalLM, shape: ModelConfig) -> int:
+    """As `bytes_per_token`, of codes and scales."""
+    heads, dims = shape.get_num_kv_heads(model.tp.attention.size), [shape.head_dim, shape.v_head_dim]
+    if shape.kind == "mla":
+        heads, dims = 1, [shape.kv_lora_rank + shape.qk_rope_head_dim]
+    return heads * sum(made.row_bytes(dim) + made.scales(dim) for dim in dims) * shape.num_hidden_layers
 
 
 def pool_tokens(model: CausalLM, shape: ModelConfig, config: EngineConfig, context: int, page: int) -> int:
@@ -180,18 +196,37 @@ def pool_tokens(model: CausalLM, shape: ModelConfig, config: EngineConfig, conte
     return tokens // page * page
 
 
+def block_pool(model: CausalLM, shape: ModelConfig, tokens: int, page: int, kv_format: str) -> KVCache:
+    """Of codes and scales.
+
+    Raises:
+        BadArgumentError: the format does not hold such rows, or not in such pages.
+    """
+    layers = shape.num_hidden_layers
+    if shape.index_head_dim:
+        remedy = 'Use "auto" or "fp8_e4m3".'
+        raise BadArgumentError("kv_cache_dtype", "one with an indexer's keys beside it", kv_format, remedy)
+    if shape.kind == "mla":
+        rank, rope = shape.kv_lora_rank, shape.qk_rope_head_dim
+        return FP4MLATokenToKVPool(tokens, page, kv_format, rank, rope, layers, model.device)
+    heads, dims = shape.get_num_kv_heads(model.tp.attention.size), (shape.head_dim, shape.v_head_dim)
+    return BlockScaledMHATokenToKVPool(tokens, page, kv_format, heads, dims[0], layers, model.device, dims[1])
+
+
 def kv_pool(
     model: CausalLM,
     shape: ModelConfig,
     tokens: int,
     page: int,
-    dtype: torch.dtype | None = None,
+    dtype: torch.dtype | str | None = None,
     records: bool = False,
     index_dtype: torch.dtype | None = None,
 ) -> KVCache:
-    """The buffers, zeroed. dtype: None: the model's. records: of MLA, as FlashMLA's 656 bytes. index_dtype: of an
-    indexer's keys, as NSATokenToKVPool takes it."""
+    """The buffers, zeroed. dtype: None: the model's; or a format's name. records: of MLA, as FlashMLA's 656 bytes.
+    index_dtype: of an indexer's keys, as NSATokenToKVPool takes it."""
     layers, dtype = shape.num_hidden_layers, dtype or model.dtype
+    if isinstance(dtype, str):
+        return block_pool(model, shape, tokens, page, dtype)
     if shape.kind == "mla":
         rank, rope = shape.kv_lora_rank, shape.qk_rope_head_dim
         if shape.index_head_dim:

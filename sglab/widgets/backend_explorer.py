@@ -10,9 +10,9 @@ import traitlets
 
 from sglab.attention.explore import Exploration
 from sglab.attention.selection import HARDWARE, VERSIONS
-from sglab.engine import KV_CACHE_DTYPES, BadArgumentError
+from sglab.engine import BadArgumentError
 from sglab.workbench import Batch, attend, trace
-from sglab.workbench.explore import HEADS, MODES, Question, ask, question_of
+from sglab.workbench.explore import HEADS, KV_CACHE_DTYPES, MODES, Question, ask, question_of
 from sglab.workbench.float64 import max_error, reference
 
 from .backend_explorer_rows import choice_lines, header, openings, row

@@ -87,9 +87,8 @@ def _named(batch: Batch, backend: str | AttentionBackend | None) -> tuple[str, s
 
 def _demand(batch: Batch) -> Demand:
     runner, asked = batch.runner, batch.forward_batch
-    kv_dtype = None if runner.kv_cache_dtype == runner.dtype else runner.kv_cache_dtype
     records = runner.token_to_kv_pool.records
-    made_for = Demand(kind=batch.kind, page_size=runner.page_size, kv_dtype=kv_dtype, kv_records=records)
+    made_for = Demand(kind=batch.kind, page_size=runner.page_size, kv_dtype=runner.stored_apart, kv_records=records)
     made_for = replace(made_for, deterministic=runner.enable_deterministic_inference)
     return replace(made_for, mode=asked.forward_mode, dtype=batch.dtype, layer=batch.layer)
 

@@ -11,7 +11,8 @@ import torch
 from sglab.attention.explore import Exploration, Pass, explore
 from sglab.attention.selection import HARDWARE, VERSIONS, Model, Settings
 from sglab.attention.table import MODELS
-from sglab.engine import KV_CACHE_DTYPES, BadArgumentError, ForwardMode, arguments
+from sglab.engine import KV_CACHE_DTYPES as BY_NAME
+from sglab.engine import BadArgumentError, ForwardMode, arguments
 from sglab.workbench.bare_pass import BareOptions, as_verification
 from sglab.workbench.batch import Batch
 
@@ -22,6 +23,8 @@ CHAIN, TREE = (-1, 0, 1, 2), (-1, 0, 0, 1, 1, 2, 2, 3)
 PARENTS: dict[str, tuple[int, ...]] = {"verify a chain": CHAIN, "verify a tree": TREE}
 MOST_TOKENS, MOST_REQUESTS = 1 << 20, 512
 """Of a question: the page table alone takes 4 bytes for each token of the longest request, in every row."""
+KV_CACHE_DTYPES = {name: dtype for name, dtype in BY_NAME.items() if not isinstance(dtype, str)}
+"""Pools whose rows lie in any page; formats with scales for blocks ask for pages and heads of their own."""
 
 
 @dataclass(frozen=True)

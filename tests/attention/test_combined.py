@@ -17,7 +17,7 @@ from sglab.attention.combined import (
 )
 from sglab.attention.combined.tbo import Cut, compute_cut
 from sglab.attention.selection import HARDWARE
-from sglab.engine import ForwardMode, LinearStatePool
+from sglab.engine import AttentionType, ForwardMode, GraphBatch, LinearStatePool
 from sglab.engine.cache.state_pool import StateConfig
 from sglab.workbench import decode_batch, extend_batch, max_error, reference
 from tests.support.attention import float64_attention, verify_batch
@@ -39,6 +39,22 @@ def test_each_mode_goes_to_its_backend(mode: Any) -> None:
     assert hybrid.serving.name == ("fa3" if mode == "prefill" else "torch_native")
     out = hybrid.forward(batch.q, batch.k, batch.v, batch.layer, verify)
     assert max_error(out.view(-1, 4, 16), float64_attention(batch, parents=[-1, 0, 0])) <= 3e-3
+
+
+@pytest.mark.parametrize("mode", ["prefill", "decode"])
+def test_a_diffusion_models_blocks_are_captured_over_the_prompts_backend(mode: Any) -> None:
+    batch = extend_batch([12, 7], [8, 3], max_context_len=64, **SHAPE)
+    batch.layer.attn_type = AttentionType.ENCODER_ONLY
+    block = replace(batch.forward_batch, forward_mode=ForwardMode.DLLM_EXTEND)
+    runner = replace(batch.runner, kernel_implementation="reference")
+    hybrid = HybridAttnBackend.of("flashinfer", "triton", runner, mode)
+    hybrid.init_graph(2, 8)
+    graph_batch = GraphBatch.of(block)
+    hybrid.prepare_capture(graph_batch)
+    hybrid.prepare_replay(graph_batch)
+    assert hybrid.serving.name == "flashinfer"
+    out = hybrid.forward(batch.q, batch.k, batch.v, batch.layer, block)
+    assert max_error(out.view(-1, 4, 16), float64_attention(batch)) <= 3e-3
 
 
 def test_a_hybrids_refusals_are_the_serving_backends() -> None:

@@ -98,5 +98,5 @@ def test_a_graph_verifies_from_its_own_mask_buffer() -> None:
 def test_other_speculative_modes_are_refused() -> None:
     batch, forward_batch = tree_batch()
     backend = create_attention_backend("triton", batch.runner)
-    with pytest.raises(NotImplementedError, match=r"forward_mode: expected .* for triton, got DLLM_EXTEND"):
-        backend.prepare(replace(forward_batch, forward_mode=ForwardMode.DLLM_EXTEND, spec_info=None))
+    with pytest.raises(NotImplementedError, match=r"forward_mode: expected .* for triton, got PREBUILT"):
+        backend.prepare(replace(forward_batch, forward_mode=ForwardMode.PREBUILT, spec_info=None))

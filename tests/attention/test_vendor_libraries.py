@@ -16,9 +16,12 @@ from sglab.attention import create_attention_backend
 from sglab.attention.arithmetic import flashinfer as library
 from sglab.engine import BadArgumentError
 from sglab.kernels import flash_mla_with_kvcache, get_mla_metadata
+from sglab.kernels.flash_attn import library as flash_attn
+from sglab.kernels.flash_attn import operator
 from sglab.workbench import decode_batch, extend_batch, max_error, reference
 from tests.support.attention import float64_attention
 from tests.support.attention_matrix import CASES, Draw, attended, limit_of
+from tests.support.flash_attn_packages import installed_on_hopper
 
 TOLERANCE = {"float16": 3e-3, "bfloat16": 3e-2}
 MHA = {"kind": "mha", "num_heads": 16, "head_dim": 128, "page_size": 16}
@@ -48,9 +51,67 @@ class TestRefusals:
         with pytest.raises(BadArgumentError, match="deterministic"):
             create_attention_backend("flashinfer", asked)
 
+    def test_flash_attn_on_a_cpu_and_by_backends_without_it(self) -> None:
+        batch = decode_batch([70, 9], num_kv_heads=4, **MHA)
+        with pytest.raises(BadArgumentError, match="its kernels run on a GPU") as refused:
+            sglab.attend(batch, "fa3", implementation="flash_attn")
+        assert "implementation='auto'" in str(refused.value)
+        with pytest.raises(BadArgumentError, match=r"implementation: expected one of auto, .*, got 'flash_attn'"):
+            sglab.attend(batch, "flashinfer", implementation="flash_attn")
+
     def test_flash_mla_on_a_cpu(self) -> None:
         with pytest.raises(ValueError, match="its kernel runs on a GPU"):
             dense(torch.device("cpu"), [100, 3], 16, 1, False, "flash_mla")
+
+
+FLASH_ATTN = (
+    "decode",
+    "extend",
+    "mixed",
+    "verify a chain",
+    "verify a tree",
+    "window in extend",
+    "window both ways",
+    "sees ahead",
+    "soft cap",
+    "sinks",
+    "8 heads per KV head",
+    "page size 1",
+    "draft extend",
+)
+
+
+@pytest.mark.parametrize("kind", ["mha", "mla"])
+@pytest.mark.parametrize("case", FLASH_ATTN)
+def test_flash_attns_package_is_asked_for_the_same(case: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages with the real signatures, which attend by our reference: what is passed is the pass that was meant."""
+    installed_on_hopper(monkeypatch)
+    taken = [
+        each if each.name != "flash_attn" else replace(each, refuses=_on_any) for each in operator._implementations
+    ]
+    monkeypatch.setattr(operator, "_implementations", taken)
+    made = CASES[case](Draw("fa3", kind, random.Random(case), {"dtype": "bfloat16"}))
+    if made is None:
+        return
+    out = attended("fa3", made, "flash_attn")
+    assert max_error(out, float64_attention(made.batch, made.sinks, made.parents)) <= limit_of(made)
+
+
+def _on_any(a: Any) -> str | None:
+    reasons = [flash_attn.unfit(a, package, 9) for package in flash_attn.PACKAGES]
+    return None if None in reasons else "; ".join(map(str, reasons))
+
+
+@on_gpu("flash_attn_interface")
+@pytest.mark.parametrize("case", FLASH_ATTN)
+def test_flash_attns_package(case: str) -> None:
+    shape = {"device": "cuda", "head_dim": 128, "v_head_dim": 128, "dtype": "bfloat16"}
+    made = CASES[case](Draw("fa3", "mha", random.Random(case), shape))
+    assert made is not None
+    if case == "sinks" and importlib.util.find_spec("sgl_kernel") is None:
+        pytest.skip("sinks need sgl_kernel's build")
+    out = attended("fa3", made, "flash_attn")
+    assert max_error(out, float64_attention(made.batch, made.sinks, made.parents)) <= limit_of(made)
 
 
 @on_gpu("flashinfer")

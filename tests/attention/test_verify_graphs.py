@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sglab.attention import create_attention_backend
-from sglab.engine import ForwardMode, GraphBatch
+from sglab.engine import AttentionType, ForwardMode, GraphBatch
 from sglab.workbench import decode_batch, extend_batch, max_error
 from tests.support.attention import declared, every_backend, float64_attention, shape_of, verify_batch
 from tests.support.attention_matrix import TOLERANCE
@@ -46,23 +46,29 @@ def test_a_replay_verifies_the_batch_it_is_given(name: str, kind: str) -> None:
         assert max_error(out.view(expected.shape), expected) <= TOLERANCE[shape["dtype"]]
 
 
-CATCHING_UP = [pair for pair in every_backend() if ForwardMode.DRAFT_EXTEND_V2 in declared(*pair).graph_modes]
+FIXED_EXTENDS = (ForwardMode.DRAFT_EXTEND_V2, ForwardMode.DLLM_EXTEND)
+CATCHING_UP = [
+    (*pair, mode) for mode in FIXED_EXTENDS for pair in every_backend() if mode in declared(*pair).graph_modes
+]
 
 
-@pytest.mark.parametrize(("name", "kind"), CATCHING_UP)
-def test_a_replay_catches_up_with_the_tokens_it_is_given(name: str, kind: str) -> None:
-    """A draft model's pass over three tokens per request, captured for three requests and replayed for two."""
+@pytest.mark.parametrize(("name", "kind", "mode"), CATCHING_UP)
+def test_a_replay_catches_up_with_the_tokens_it_is_given(name: str, kind: str, mode: ForwardMode) -> None:
+    """A draft model's pass over three tokens per request, or a diffusion model's over a block of three, captured for
+    three requests and replayed for two."""
     new, options = 3, {"max_context_len": 64, "pool_tokens": 512, **shape_of(name, kind)}
     implementation = "reference" if name == "triton" else "auto"
     batch = extend_batch([12, 8], [9, 5], **options)
     runner = replace(batch.runner, kernel_implementation=implementation)
+    ahead = AttentionType.ENCODER_ONLY if mode.is_dllm_extend() and kind == "mha" else AttentionType.DECODER
+    batch.layer.attn_type = ahead
     backend: Any = create_attention_backend(name, runner)
     backend.init_graph(4, 4 * new)
     assert backend.serving is backend
     rows = torch.zeros(3, dtype=torch.int64)
     static = replace(
         batch.forward_batch,
-        forward_mode=ForwardMode.DRAFT_EXTEND_V2,
+        forward_mode=mode,
         batch_size=3,
         input_ids=torch.zeros(3 * new, dtype=torch.int64),
         req_pool_indices=rows,
@@ -87,6 +93,7 @@ def test_a_replay_catches_up_with_the_tokens_it_is_given(name: str, kind: str) -
             runner.req_to_token_pool.holders = batch.runner.req_to_token_pool.holders
             runner.token_to_kv_pool_allocator = batch.runner.token_to_kv_pool_allocator
             backend._runner = replace(runner, check_metadata=False)
+            batch.layer.attn_type = ahead
             for ours, theirs in zip(
                 pool.named_buffers(0).values(), batch.runner.token_to_kv_pool.named_buffers(0).values(), strict=True
             ):

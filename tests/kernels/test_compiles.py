@@ -14,6 +14,7 @@ from sglab.kernels import (
     create_flashmla_kv_indices,
     cutlass_mla_decode,
     decode_attention_fwd,
+    dequantize_kv_rows,
     extend_attention_fwd,
     fused_experts,
     gated_delta_rule,
@@ -22,8 +23,10 @@ from sglab.kernels import (
     merge_state_in_place,
     merge_state_v2,
     merge_states,
+    quantize_kv_rows,
     set_mla_kv_buffer,
 )
+from sglab.kernels.block_kv import FORMATS, SCALE_LAYOUTS, scale_shape
 from sglab.kernels.fused_moe import ExpertQuantization
 from tests.support.kernels.sass import mixed_halves
 
@@ -142,6 +145,26 @@ def test_compiles(
         program = compiled(kernel, specialization, capability)
         assert program.metadata.shared <= SHARED_MEMORY[capability], kernel.__name__
         assert capability != 90 or not mixed_halves(program.asm["cubin"]), kernel.__name__
+
+
+@pytest.mark.parametrize("capability", [90, 100])
+@pytest.mark.parametrize("kv_format", FORMATS)
+def test_block_scaled_rows_compile(kv_format: str, capability: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every layout of scales, with and without a count; e4m3 needs compute capability 8.9."""
+    monkeypatch.setattr("sglab.kernels.devices.capability", lambda device: (capability // 10, 0))
+    made, slots = FORMATS[kv_format], torch.tensor([1, 2])
+    with captured_launches(capability) as launches:
+        for layout in SCALE_LAYOUTS:
+            codes = torch.zeros(128, 2, made.row_bytes(128), dtype=torch.uint8)
+            scales = torch.zeros(scale_shape(layout, 128, 2, made.scales(128), 128), dtype=torch.uint8)
+            options: dict[str, Any] = {"layout": layout, "page_size": 128, "implementation": "triton"}
+            rows = torch.zeros(2, 2, 128, dtype=torch.bfloat16)
+            quantize_kv_rows(rows, codes, scales, slots, kv_format, **options)
+            for count in (None, torch.tensor([1])):
+                dequantize_kv_rows(codes, scales, slots, kv_format, 128, count=count, **options)
+    assert len(launches) == 3 * len(SCALE_LAYOUTS)
+    for kernel, specialization in launches:
+        compiled(kernel, specialization, capability)
 
 
 @pytest.mark.parametrize(("dtype", "capability"), [(torch.float16, 80), (torch.bfloat16, 90), (torch.bfloat16, 100)])

@@ -1,11 +1,12 @@
 """A call that a check has found right is not checked again; whatever differs from it is."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from sglab.kernels import ContractError, flash_attn_with_kvcache
+from sglab.kernels import CascadeLevel, ContractError, cascade_attention, flash_attn_with_kvcache, known_calls
 from sglab.kernels.contract import Contract
 from sglab.kernels.decode_attention.contract import DecodeArguments
 from sglab.kernels.decode_attention.contract import check as check_decode
@@ -193,3 +194,31 @@ def test_a_call_within_a_known_call_is_known_by_itself() -> None:
     with pytest.raises(ContractError, match="num_splits must be"):
         paged(num_splits=-1)
     assert not call_is_known()
+
+
+def test_an_operator_of_operators_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A known cascade's own operators are known with it; one with a level of another shape is not."""
+    described: list[int] = []
+    key = known_calls._key
+    monkeypatch.setattr(known_calls, "_key", lambda *given: described.append(1) or key(*given))
+    q, pages = torch.randn(3, 4, 16), torch.randn(8, 2, 4, 2, 16)
+    shared = CascadeLevel(*(torch.tensor(each, dtype=torch.int32) for each in ([0, 3], [0, 2], [0, 1], [4])))
+    own = CascadeLevel(
+        *(torch.tensor(each, dtype=torch.int32) for each in ([0, 1, 2, 3], [0, 1, 2, 3], [2, 3, 4], [1, 2, 3]))
+    )
+
+    def attend(*levels: CascadeLevel) -> torch.Tensor:
+        described.clear()
+        options: dict[str, Any] = {"causal": True, "implementation": "reference", "check_values": False}
+        made = cascade_attention(q, pages, levels, **options)
+        assert isinstance(made, torch.Tensor)
+        return made
+
+    first = attend(shared, own)
+    assert len(described) > 1
+    assert torch.equal(attend(shared, own), first)
+    assert len(described) == 1
+    with pytest.raises(ContractError, match=r"qo_indptr|cu_seqlens_q|batch"):
+        attend(shared, replace(own, kv_last_page_len=own.kv_last_page_len[:2]))
+    attend(own, own)
+    assert torch.equal(attend(shared, own), first)

@@ -1,7 +1,9 @@
 """The plan of our SM90 kernel: every token is attended to once, and the parts are loaded evenly."""
 
+import random
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,3 +97,44 @@ def test_a_part_does_its_works_round_by_round_without_a_gap(lengths: list[int]) 
 def test_bad_arguments_are_refused(bad: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="expected"):
         mla_sm90_plan(**{"num_heads": 128, "sm_count": 132, **bad})  # type: ignore[arg-type]
+
+
+def test_the_limit_is_the_best_of_all() -> None:
+    """The search leaves out what cannot be better: here every limit is dealt out, with plain loops."""
+    rng = random.Random()
+    seed = rng.randrange(1 << 30)
+    rng.seed(seed)
+    print("seed", seed)
+    for _ in range(30):
+        most = rng.choice([1, 700, 4096, 30_000])
+        lens = [rng.randint(0, most) for _ in range(rng.choice([1, 5, 24, 71, 128]))]
+        heads, sms = rng.choice([(128, 132), (64, 114), (16, 7)])
+        parts, blocks, cost = max(sms // -(-heads // 64), 1), -(-heads // 64), WorkCost()
+        tiles = [-(-length // TILE) for length in lens]
+        longest = max(max(tiles), 1)
+        least = max(1, -(-max(tiles) // MAX_SPLITS))
+        limits = {-(-longest // splits) for splits in range(1, min(longest, MAX_SPLITS, 2 * parts) + 1)}
+        limits.add(-(-sum(tiles) // parts))
+        times = {}
+        for limit in limits:
+            if limit < least:
+                continue
+            counts = [max(-(-count // limit), 1) for count in tiles]
+            units = [
+                (i + 1) * count // n - i * count // n for count, n in zip(tiles, counts, strict=True) for i in range(n)
+            ]
+            loads = [0.0] * parts
+            for load in sorted((unit * cost.tile + cost.work for unit in units), reverse=True):
+                loads[loads.index(min(loads))] += load
+            slots = sum(n for n in counts if n > 1)
+            combine = cost.combine + slots * blocks * cost.slot + max(counts) * cost.split if slots else 0.0
+            times[limit] = max(max(loads), sum(tiles) * cost.tile_bytes + cost.work) + combine
+        best = min(times.values())
+        plan = mla_sm90_plan(lens, num_heads=heads, sm_count=sms)
+        if plan.in_a_row:
+            assert plan.microseconds < best
+            continue
+        assert plan.microseconds == best, (seed, lens)
+        chosen = min(limit for limit, time in times.items() if time == best)
+        again = mla_sm90_plan(lens, num_heads=heads, sm_count=sms, limit=chosen)
+        assert np.array_equal(plan.works, again.works)

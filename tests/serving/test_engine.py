@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sglab.engine import BadArgumentError, MLARecordTokenToKVPool
+from sglab.engine import BadArgumentError, BlockScaledMHATokenToKVPool, MLARecordTokenToKVPool
 from sglab.models import ByteTokenizer
 from sglab.serving import Engine, RequestAbortedError
 from tests.support.serving.letters import Letters
@@ -263,9 +263,39 @@ def test_kv_rows_in_eight_bits_and_the_backends_that_read_them() -> None:
     with pytest.raises(BadArgumentError, match=r"kv_cache_dtype: expected .* for fa3, got float8_e5m2"):
         Engine(tiny_llama(), kv_cache_dtype="fp8_e5m2", attention_backend="fa3", dtype="bfloat16")
     with pytest.raises(
-        BadArgumentError, match="kv_cache_dtype: expected 'auto' or 'fp8_e4m3' or 'fp8_e5m2', got 'fp8'"
+        BadArgumentError, match=r"kv_cache_dtype: expected 'auto' or 'fp8_e4m3' or 'fp8_e5m2' .*'mxfp8', got 'fp8'"
     ):
         Engine(tiny_llama(), kv_cache_dtype="fp8")
+
+
+@pytest.mark.parametrize("backend", ["torch_native", "triton"])
+def test_kv_rows_in_four_bits(backend: str) -> None:
+    options = {"attention_backend": backend, "max_total_tokens": 64, "check_invariants": True}
+    engine = Engine(tiny_llama(hidden_size=64), kv_cache_dtype="fp4_mx_block16", **options)
+    prompt = prompts(1)[0]
+    assert len(engine.generate(prompt, GREEDY).token_ids) == 12
+    pool = engine.runner.token_to_kv_pool
+    assert isinstance(pool, BlockScaledMHATokenToKVPool)
+    wide = Engine(tiny_llama(hidden_size=64), **options).runner.token_to_kv_pool
+    assert pool.get_kv_size_bytes() * 16 == wide.get_kv_size_bytes() * 9 // wide.dtype.itemsize
+    for held in pool.named_buffers(pool.start_layer).values():
+        assert held.any()
+
+
+def test_pools_with_scales_for_blocks_and_who_reads_them() -> None:
+    for name, words in (
+        ("nvfp4", "expected .* for torch_native, got nvfp4. Use trtllm_mha with pages of 16, 32 or 64"),
+        ("mxfp8", "page_size: expected 128 for mxfp8, got 1"),
+    ):
+        with pytest.raises(BadArgumentError, match=words):
+            Engine(tiny_llama(hidden_size=64), kv_cache_dtype=name, max_total_tokens=64)
+    model = tiny_llama(hidden_size=64)
+    with pytest.raises(
+        BadArgumentError, match=r"kv_cache_dtype: expected .*nvfp4 in prompts for flashinfer, got nvfp4 in"
+    ):
+        Engine(model, kv_cache_dtype="nvfp4", attention_backend="flashinfer", page_size=16, dtype="bfloat16")
+    with pytest.raises(BadArgumentError, match="enable_hierarchical_cache: expected False with scales for blocks"):
+        Engine(tiny_llama(hidden_size=64), kv_cache_dtype="fp4_mx_block16", enable_hierarchical_cache=True)
 
 
 def test_dsa_generates_from_records() -> None:

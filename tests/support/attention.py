@@ -7,7 +7,15 @@ import torch
 
 from sglab.attention import ATTENTION_BACKENDS, Capabilities
 from sglab.attention.registry import backend_classes
-from sglab.engine import ForwardBatch, ForwardMode, MHATokenToKVPool, MLARecordTokenToKVPool, MLATokenToKVPool
+from sglab.engine import (
+    BlockScaledMHATokenToKVPool,
+    ForwardBatch,
+    ForwardMode,
+    FP4MLATokenToKVPool,
+    MHATokenToKVPool,
+    MLARecordTokenToKVPool,
+    MLATokenToKVPool,
+)
 from sglab.workbench import Batch
 
 DeclaredKind = tuple[str, str]
@@ -87,15 +95,31 @@ def quantize_pool(
     k_scale: float | None = None,
     v_scale: float | None = None,
     records: bool = False,
+    kv_format: str = "",
+    **options: Any,
 ) -> None:
-    """Put an FP8 pool with the same rows in the place of a batch's own. records: MLA's 656-byte ones."""
+    """Put an FP8 pool with the same rows in the place of a batch's own.
+
+    Args:
+        records: MLA's 656-byte ones. kv_format: a pool with scales for blocks instead, made with `options`.
+    """
     old, runner = batch.runner.token_to_kv_pool, batch.runner
     layer = replace(batch.layer, k_scale=k_scale, v_scale=v_scale)
     new: MHATokenToKVPool | MLATokenToKVPool
     slots = torch.arange(old.page_size, old.size + old.page_size, device=old.device)
     common: dict[str, Any] = {"size": old.size, "page_size": old.page_size, "dtype": dtype, "layer_num": old.layer_num}
     common["device"] = old.device
-    if isinstance(old, MLATokenToKVPool):
+    if kv_format:
+        common = {key: value for key, value in common.items() if key != "dtype"} | {"kv_format": kv_format, **options}
+        if isinstance(old, MLATokenToKVPool):
+            new = FP4MLATokenToKVPool(kv_lora_rank=old.kv_lora_rank, qk_rope_head_dim=old.qk_rope_head_dim, **common)
+        else:
+            assert isinstance(old, MHATokenToKVPool)
+            dims = {"head_num": old.head_num, "head_dim": old.head_dim, "v_head_dim": old.v_head_dim}
+            new = BlockScaledMHATokenToKVPool(**dims, **common)
+        rows = (buffer[slots] for buffer in old.get_kv_buffer(0))
+        new.set_kv_buffer(layer, slots, *rows, *((k_scale, v_scale) if isinstance(new, MHATokenToKVPool) else ()))
+    elif isinstance(old, MLATokenToKVPool):
         made = MLARecordTokenToKVPool if records else MLATokenToKVPool
         new = made(kv_lora_rank=old.kv_lora_rank, qk_rope_head_dim=old.qk_rope_head_dim, **common)
         keys = old.get_key_buffer(0)[slots]
@@ -119,7 +143,8 @@ def float64_attention(
     layer, out = batch.layer, []
     pool = batch.runner.token_to_kv_pool
     keys, values = (buffer.float().double() for buffer in pool.get_kv_buffer(0))
-    keys, values = keys * (layer.k_scale or 1.0), values * (layer.v_scale or 1.0)
+    if not pool.kv_format:  # those read their rows multiplied already
+        keys, values = keys * (layer.k_scale or 1.0), values * (layer.v_scale or 1.0)
     for i, rows in enumerate(batch.q.double().split(batch.new_tokens)):
         slots, first = batch.slots(i), len(batch.slots(i)) - len(rows)
         seen = None if parents is None else ancestors(parents).to(batch.device)

@@ -100,6 +100,14 @@ def _draft_extend(draw: Draw) -> Cell:
     return Cell(batch, replace(batch.forward_batch, forward_mode=ForwardMode.DRAFT_EXTEND))
 
 
+def _diffusion(draw: Draw, block: int = 4, **layer: Any) -> Cell:
+    """A diffusion model's pass: one block of every request, whose tokens see each other and all before them."""
+    prefixes = draw.prefixes()
+    batch = extend_batch([prefix + block for prefix in prefixes], prefixes, **draw.shape())
+    _layer(batch, **{"attn_type": AttentionType.ENCODER_ONLY, **layer})
+    return Cell(batch, replace(batch.forward_batch, forward_mode=ForwardMode.DLLM_EXTEND))
+
+
 def _sinks(draw: Draw) -> Cell:
     batch = draw.extend()
     return Cell(batch, sinks=torch.linspace(-2, 3, batch.num_heads, device=batch.device))
@@ -110,6 +118,24 @@ def _fp8(dtype: torch.dtype) -> Callable[[Draw], Cell]:
         batch = draw.extend() if draw.rng.random() < 0.5 else draw.decode()
         scales = (None, None) if draw.kind == "mla" else (0.5, 0.25)
         quantize_pool(batch, dtype, *scales)
+        return Cell(batch)
+
+    return make
+
+
+def _blocks(kv_format: str, decode: bool, **options: Any) -> Callable[[Draw], Cell | None]:
+    """A pool with a scale for each block of a row."""
+
+    def make(draw: Draw) -> Cell | None:
+        if draw.kind == "mla" and kv_format != "fp4_mx_block16":
+            return None
+        dims = {} if draw.kind == "mla" else {"head_dim": 64, "v_head_dim": 64}
+        if kv_format == "mxfp8":
+            dims = {"head_dim": 128, "v_head_dim": 128, "page_size": 128}
+        batch = draw.decode(**dims) if decode else draw.extend(**dims)
+        scales = (0.5, 0.25) if kv_format == "nvfp4" else (None, None)
+        given = options if batch.runner.page_size % 4 == 0 else {}  # native scales need pages of four
+        quantize_pool(batch, torch.uint8, *scales, kv_format=kv_format, **given)
         return Cell(batch)
 
     return make
@@ -166,6 +192,8 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "sees ahead": lambda draw: _layer(draw.extend(), attn_type=AttentionType.ENCODER_ONLY),
     "sees ahead, mixed": lambda draw: _layer(draw.extend(decoding=True), attn_type=AttentionType.DECODER_BIDIRECTIONAL),
     "window both ways": lambda draw: _layer(draw.extend(), attn_type=AttentionType.ENCODER_ONLY, sliding_window_size=3),
+    "diffusion block": _diffusion,
+    "diffusion block, causal": lambda draw: _diffusion(draw, attn_type=AttentionType.DECODER),
     "soft cap": lambda draw: _layer(draw.extend(), logit_cap=1.5),
     "sinks": _sinks,
     "1 head per KV head": _heads(4, 4),
@@ -184,6 +212,12 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "page size 128": _pages(128),
     "FP8 KV e4m3": _fp8(torch.float8_e4m3fn),
     "FP8 KV e5m2": _fp8(torch.float8_e5m2),
+    "nvfp4 KV in decode": _blocks("nvfp4", True, native_scales=True),
+    "nvfp4 KV in extend": _blocks("nvfp4", False),
+    "fp4_mx_block16 KV in decode": _blocks("fp4_mx_block16", True),
+    "fp4_mx_block16 KV in extend": _blocks("fp4_mx_block16", False),
+    "mxfp8 KV in decode": _blocks("mxfp8", True),
+    "mxfp8 KV in extend": _blocks("mxfp8", False),
     "records in decode": _records(lambda draw: Cell(draw.decode())),
     "records in extend": _records(lambda draw: Cell(draw.extend())),
     "records in a chain": _records(lambda draw: draw.verify([-1, 0, 1, 2])),
@@ -192,14 +226,13 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
 
 def demand_of(cell: Cell, kind: str) -> Demand:
     runner, asked = cell.batch.runner, cell.asked
-    fp8 = None if runner.kv_cache_dtype == runner.dtype else runner.kv_cache_dtype
     return Demand(
         kind=kind,
         page_size=runner.page_size,
         mode=asked.forward_mode,
         spec_info=asked.spec_info,
         dtype=cell.batch.dtype,
-        kv_dtype=fp8,
+        kv_dtype=runner.stored_apart,
         kv_records=runner.token_to_kv_pool.records,
         layer=cell.batch.layer,
         sinks=cell.sinks,
@@ -227,7 +260,8 @@ def attended(name: str, cell: Cell, implementation: str = "auto") -> torch.Tenso
     made.prepare(asked)
     layer = batch.layer  # an FP8 pool's rows are read back as they were before they were stored
     k, v = (
-        rows.to(batch.dtype) * (scale or 1.0) for rows, scale in ((batch.k, layer.k_scale), (batch.v, layer.v_scale))
+        rows.to(batch.dtype) * (1.0 if batch.runner.token_to_kv_pool.kv_format else scale or 1.0)
+        for rows, scale in ((batch.k, layer.k_scale), (batch.v, layer.v_scale))
     )
     options: dict[str, Any] = {"sinks": cell.sinks, "save_kv_cache": batch.runner.kv_cache_dtype == batch.dtype}
     out = made.forward(batch.q, k, v, batch.layer, asked, **options)

@@ -12,7 +12,7 @@ from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import Capabilities, UnsupportedError
 from sglab.attention.combined.delegating import DelegatingBackend
 from sglab.attention.create import create_attention_backend
-from sglab.engine import ForwardMode, ModelRunner
+from sglab.engine import ForwardMode, GraphBatch, ModelRunner
 
 SpeculativeAttentionMode = Literal["prefill", "decode"]
 
@@ -39,6 +39,8 @@ class HybridAttnBackend(DelegatingBackend):
             expected, got = "'prefill' or 'decode'", repr(speculative_attention_mode)
             raise UnsupportedError("speculative_attention_mode", expected, got, "Leave it out for 'prefill'.")
         super().__init__(decode)
+        self._largest: tuple[int, int] | None = None
+        """What `init_graph` was told, until the prompts' backend has its buffers."""
         self.prefill_backend, self.decode_backend = prefill, decode
         self.speculative_attention_mode = speculative_attention_mode
         self.capabilities = self._both()  # type: ignore[misc]
@@ -61,9 +63,21 @@ class HybridAttnBackend(DelegatingBackend):
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         """Decode's buffers, and those of prompts' backend where it verifies."""
         self.decode_backend.init_graph(max_bs, max_num_tokens)
+        self._largest = max_bs, max_num_tokens
         verifies = self.prefill_backend.capabilities.graph_modes
         if self.speculative_attention_mode == "prefill" and ForwardMode.TARGET_VERIFY in verifies:
-            self.prefill_backend.init_graph(max_bs, max_num_tokens)
+            self._init_prefill_graph()
+
+    def prepare_capture(self, graph_batch: GraphBatch) -> None:
+        """A diffusion model's blocks are captured over the prompts' backend, whose buffers are then made."""
+        if graph_batch.forward_mode.is_dllm_extend():
+            self._init_prefill_graph()
+        super().prepare_capture(graph_batch)
+
+    def _init_prefill_graph(self) -> None:
+        if self._largest is not None:
+            self.prefill_backend.init_graph(*self._largest)
+            self._largest = None
 
     def _both(self) -> Capabilities:
         """Of each mode what its backend serves; of drafts and graphs the selected one's."""

@@ -147,7 +147,9 @@ def cost_of(
     """
     config, element = runner.model_config, runner.kv_cache_dtype.itemsize
     wide = config.head_dim if config.kind == "mla" else config.head_dim + config.v_head_dim
-    row_bytes = wide * element * (1 if config.kind == "mla" else layer.tp_k_head_num)
+    row_bytes, pool = wide * element * (1 if config.kind == "mla" else layer.tp_k_head_num), runner.token_to_kv_pool
+    if pool.kv_format:  # with its scales
+        row_bytes = pool.get_kv_size_bytes() // ((pool.size + pool.page_size) * pool.layer_num)
     tokens, heads = sum(counts.queries), layer.tp_q_head_num
     plain = Cost(
         kv_rows=sum(counts.read),

@@ -26,7 +26,7 @@ class LLaDA2CFGFlashInferAttnBackend(FlashInferAttnBackend):
     """A batch without `llada_image_conditioning_text_lens_cpu` is served as by flashinfer."""
 
     name = "llada2_cfg_flashinfer"
-    capabilities = replace(FlashInferAttnBackend.capabilities, image_conditioning=True)
+    capabilities = replace(FlashInferAttnBackend.capabilities, image_conditioning=True, prompt_kv_dtypes=())
 
     _conditioning: PagedRows | None = None
 

@@ -15,13 +15,13 @@ import torch
 from sglab.attention.arithmetic import PagedRows, attend_rows, merge_base2, scoring_of
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities, UnsupportedError
+from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, Capabilities, UnsupportedError
 from sglab.attention.flashinfer.indices import GraphBuffers, IndicesUpdater
 from sglab.attention.flashinfer.multi_item import MultiItemScoringParams, multi_item_mask, multi_item_params
 from sglab.attention.flashinfer.options import DETERMINISTIC_SPLITS, should_use_tensor_core, workspace_bytes
 from sglab.attention.flashinfer.wrapper import Shape, Wrapper
 from sglab.attention.inputs import AttentionInputs
-from sglab.attention.rows import check_encoder, save_kv, scales_of
+from sglab.attention.rows import check_encoder, kv_for, save_kv, scales_of
 from sglab.attention.workspace import shared_workspace
 from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner
 
@@ -49,12 +49,19 @@ class FlashInferAttnBackend(AttentionBackend):
     name = "flashinfer"
     capabilities = Capabilities(
         kinds=("mha",),
-        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
+        modes=(
+            *CAUSAL_MODES,
+            ForwardMode.TARGET_VERIFY,
+            ForwardMode.DRAFT_EXTEND,
+            ForwardMode.DRAFT_EXTEND_V2,
+            ForwardMode.DLLM_EXTEND,
+        ),
         drafts="tree",
-        graph_modes=GRAPH_MODES,
+        graph_modes=DIFFUSION_GRAPH_MODES,
         deterministic=True,
         dtypes=("float16", "bfloat16"),
         kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
+        prompt_kv_dtypes=("nvfp4",),
         sliding_window=True,
         logit_cap=True,
         cross_attention=True,
@@ -155,7 +162,7 @@ class FlashInferAttnBackend(AttentionBackend):
         if batch.forward_mode.is_target_verify():
             made = self.updater.graph_verify(batch, graph)
             return PrefillMetadata([made], False, False)
-        if batch.forward_mode.is_draft_extend_v2():
+        if batch.extends:
             return PrefillMetadata([self.updater.graph_extend(batch, graph)], False, False)
         wrappers = [self.updater.graph_decode(batch, graph)]
         if batch.encoder_lens is not None:
@@ -241,9 +248,8 @@ class FlashInferAttnBackend(AttentionBackend):
         return part[0]
 
     def _run(self, inputs: AttentionInputs, rows: PagedRows) -> tuple[torch.Tensor, torch.Tensor]:
-        batch, layer = inputs.forward_batch, inputs.layer
-        assert batch.token_to_kv_pool is not None
-        keys, values = batch.token_to_kv_pool.get_kv_buffer(layer.layer_id)
+        keys, values, indices = kv_for(inputs, rows.kv_indptr, rows.kv_indices)
+        rows = replace(rows, kv_indices=indices) if indices is not rows.kv_indices else rows
         k_scale, v_scale = scales_of(inputs)
-        scoring, chosen = scoring_of(layer, k_scale=k_scale), self.implementation
+        scoring, chosen = scoring_of(inputs.layer, k_scale=k_scale), self.implementation
         return attend_rows(inputs.q, keys, values, rows, scoring, v_scale=v_scale, implementation=chosen)

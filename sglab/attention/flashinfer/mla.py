@@ -6,7 +6,7 @@ SGLang's takes no mask, so it verifies chains alone; this one follows a tree's m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -18,7 +18,7 @@ from sglab.attention.flashinfer.indices import GraphBuffers, IndicesUpdater
 from sglab.attention.flashinfer.options import workspace_bytes
 from sglab.attention.flashinfer.wrapper import Shape, Wrapper
 from sglab.attention.inputs import AttentionInputs
-from sglab.attention.rows import save_kv, whole_query
+from sglab.attention.rows import kv_for, save_kv, whole_query
 from sglab.attention.workspace import shared_workspace
 from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner
 from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM
@@ -47,7 +47,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         drafts="tree",
         graph_modes=GRAPH_MODES,
         dtypes=("float16", "bfloat16"),
-        kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
+        kv_dtypes=("float8_e4m3fn", "float8_e5m2", "fp4_mx_block16"),
         head_dims=((HEAD_DIM, LATENT_DIM),),
         rope_apart=True,
     )
@@ -137,8 +137,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         return attend_rows(q, k, v, own, scoring_of(layer), implementation=chosen)[0]
 
     def _paged(self, inputs: AttentionInputs, rows: PagedRows) -> torch.Tensor:
-        batch, layer = inputs.forward_batch, inputs.layer
-        assert batch.token_to_kv_pool is not None
-        keys, values = batch.token_to_kv_pool.get_kv_buffer(layer.layer_id)
+        keys, values, indices = kv_for(inputs, rows.kv_indptr, rows.kv_indices)
+        rows = replace(rows, kv_indices=indices) if indices is not rows.kv_indices else rows
         q, chosen = whole_query(inputs), self.implementation
-        return attend_rows(q, keys, values, rows, scoring_of(layer), implementation=chosen)[0]
+        return attend_rows(q, keys, values, rows, scoring_of(inputs.layer), implementation=chosen)[0]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
 
 import torch
 
@@ -11,6 +13,7 @@ from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import UnsupportedError
 from sglab.attention.inputs import AttentionInputs
+from sglab.attention.page_table.library import library_call
 from sglab.attention.page_table.metadata import (
     FlashAttentionMetadata,
     StepBuffers,
@@ -20,7 +23,7 @@ from sglab.attention.page_table.metadata import (
     extend_metadata,
 )
 from sglab.attention.page_table.tree import expand_metadata, prefix_metadata
-from sglab.attention.rows import check_encoder, save_and_get_kv, scales_of, whole_query
+from sglab.attention.rows import check_encoder, kv_for, save_kv, scales_of, whole_query
 from sglab.engine import ForwardBatch, GraphBatch, ModelRunner
 
 
@@ -41,6 +44,9 @@ class GraphBuffers:
 
 class PageTableBackend(AttentionBackend):
     """Keys are stored first and then read back through the page table, in every mode."""
+
+    has_package: ClassVar[bool] = False
+    """Whether FlashAttention's own package may attend: implementation="flash_attn"."""
 
     def __init__(self, model_runner: ModelRunner) -> None:
         super().__init__(model_runner)
@@ -179,7 +185,8 @@ class PageTableBackend(AttentionBackend):
             check_encoder(inputs)
         if metadata is None:
             raise RuntimeError("prepare comes before forward")
-        keys, values = save_and_get_kv(inputs)
+        if inputs.save_kv_cache:
+            save_kv(inputs)
         q = whole_query(inputs)
         tree = batch.forward_mode.is_target_verify() and not self._is_chain(batch)
         if layer.is_cross_attention:
@@ -187,17 +194,38 @@ class PageTableBackend(AttentionBackend):
         else:
             causal = layer.is_causal and not tree
             rows = self._rows(metadata, self.page_size, causal, layer.sliding_window_size)
+        if self.implementation == "flash_attn" and self.has_package:
+            return self._by_library(inputs, metadata, tree)
         k_scale, v_scale = scales_of(inputs)
         scoring = scoring_of(layer, None if tree else inputs.sinks, k_scale)
         chosen = self.implementation
-        o, lse = attend_rows(q, keys, values, rows, scoring, v_scale=v_scale, implementation=chosen)
+        o, lse = attend_rows(q, *_held(inputs, rows), scoring, v_scale=v_scale, implementation=chosen)
         if not tree:
             return o
         expand = self.forward_metadata_spec_decode_expand
         assert expand is not None
         own = self._rows(expand, 1, False, -1, known=False)
-        drafts = attend_rows(q, keys, values, own, scoring, v_scale=v_scale, implementation=chosen)
+        drafts = attend_rows(q, *_held(inputs, own), scoring, v_scale=v_scale, implementation=chosen)
         return with_sinks(merge_natural((o, lse), drafts, chosen), inputs.sinks)
+
+    def _by_library(self, inputs: AttentionInputs, metadata: FlashAttentionMetadata, tree: bool) -> torch.Tensor:
+        """By FlashAttention's own package, which follows the page table itself; a tree by two calls and their merge."""
+        layer = inputs.layer
+        if layer.is_cross_attention:
+            assert metadata.encoder_page_table is not None
+            assert metadata.encoder_lens_int32 is not None
+            table, lens = metadata.encoder_page_table, metadata.encoder_lens_int32
+            return library_call(inputs, metadata, table, lens, self.page_size, self.num_splits, causal=False)[0]
+        table, lens = metadata.page_table, metadata.cache_seqlens_int32
+        causal = layer.is_causal and not tree
+        own = partial(library_call, inputs, num_splits=self.num_splits)
+        if not tree:
+            return own(metadata, table, lens, self.page_size, causal=causal, sinks=inputs.sinks)[0]
+        expand = self.forward_metadata_spec_decode_expand
+        assert expand is not None
+        o, lse = own(metadata, table, lens, self.page_size, causal=False)
+        drafts = own(expand, expand.page_table, expand.cache_seqlens_int32, 1, causal=False, window=False)
+        return with_sinks(merge_natural((o, lse), drafts, "auto"), inputs.sinks)
 
     def _rows(
         self, metadata: FlashAttentionMetadata, page_size: int, causal: bool, window: int, known: bool = True
@@ -212,3 +240,9 @@ class PageTableBackend(AttentionBackend):
         assert lens is not None
         indptr, indices = slots_of_table(table, lens, self.page_size, metadata.encoder_max_seq_len_k)
         return PagedRows(metadata.cu_seqlens_q, indptr, indices, metadata.max_seq_len_q, causal=False)
+
+
+def _held(inputs: AttentionInputs, rows: PagedRows) -> tuple[torch.Tensor, torch.Tensor, PagedRows]:
+    """Keys and values, and the rows that point into them."""
+    keys, values, indices = kv_for(inputs, rows.kv_indptr, rows.kv_indices)
+    return keys, values, rows if indices is rows.kv_indices else replace(rows, kv_indices=indices)

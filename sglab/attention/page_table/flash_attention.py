@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, GRAPH_MODES, Capabilities
 from sglab.attention.page_table.backend import PageTableBackend
 from sglab.engine import ForwardMode
 
@@ -24,6 +24,7 @@ class FlashAttention3Backend(PageTableBackend):
     """SGLang's default on Hopper. e5m2 is not taken: SGLang goes to triton for it."""
 
     name = "fa3"
+    has_package = True
     capabilities = Capabilities(
         modes=_MODES,
         drafts="tree",
@@ -42,10 +43,21 @@ class FlashAttention3Backend(PageTableBackend):
 
 
 class FlashAttention4Backend(PageTableBackend):
-    """Blackwell's. It takes neither an FP8 pool nor MLA (0.5.9 asserts version 3 there); under graphs one split."""
+    """Blackwell's. It takes neither an FP8 pool nor MLA (0.5.9 asserts version 3 there); under graphs one split.
+
+    Beside the queries' dtype a pool may hold MXFP8 and, where another backend decodes, fp4_mx_block16 (0.5.23).
+    """
 
     name = "fa4"
-    capabilities = replace(FlashAttention3Backend.capabilities, kinds=("mha",), kv_dtypes=(), rope_apart=False)
+    capabilities = replace(
+        FlashAttention3Backend.capabilities,
+        kinds=("mha",),
+        modes=(*_MODES, ForwardMode.DLLM_EXTEND),
+        graph_modes=DIFFUSION_GRAPH_MODES,
+        kv_dtypes=("mxfp8",),
+        prompt_kv_dtypes=("fp4_mx_block16",),
+        rope_apart=False,
+    )
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         super().init_graph(max_bs, max_num_tokens)

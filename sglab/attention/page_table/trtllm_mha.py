@@ -22,12 +22,18 @@ class TRTLLMHAAttnBackend(PageTableBackend):
     name = "trtllm_mha"
     capabilities = Capabilities(
         kinds=("mha",),
-        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
+        modes=(
+            *CAUSAL_MODES,
+            ForwardMode.TARGET_VERIFY,
+            ForwardMode.DRAFT_EXTEND,
+            ForwardMode.DRAFT_EXTEND_V2,
+            ForwardMode.DLLM_EXTEND,
+        ),
         drafts="chain",
         graph_modes=GRAPH_MODES,
         page_sizes=(16, 32, 64),
         dtypes=("float16", "bfloat16"),
-        kv_dtypes=("float8_e4m3fn",),
+        kv_dtypes=("float8_e4m3fn", "nvfp4", "fp4_mx_block16"),
         sliding_window=True,
         sinks=True,
         bidirectional=True,

@@ -41,10 +41,12 @@ INDEX_TOPK = 2048
 
 @dataclass
 class GraphBuffers:
-    """`page_table_1`: int32 [max tokens, longest]. `seqlens`, `kept`: int32 [max tokens]. `cache_seqlens`: int32 of
-    requests. `cu_seqlens_k`, `kept_indptr`: int32, one longer. `rows`: 0, 1, 2 …"""
+    """`page_table_1`: int32 [max tokens, longest]; `real_page_table`: in pages of the pool. `seqlens`, `kept`: int32
+    [max tokens]. `cache_seqlens`: int32 of requests. `cu_seqlens_k`, `kept_indptr`: int32, one longer. `rows`: 0, 1, 2
+    …"""
 
     page_table_1: torch.Tensor
+    real_page_table: torch.Tensor
     seqlens: torch.Tensor
     kept: torch.Tensor
     kept_indptr: torch.Tensor
@@ -127,6 +129,7 @@ class DeepseekSparseAttnBackend(AttentionBackend):
         count = max_num_tokens
         self._graph = GraphBuffers(
             page_table_1=zeros(count, self.max_context_len),
+            real_page_table=zeros(count, -(-self.max_context_len // self.real_page_size)),
             seqlens=zeros(count),
             kept=zeros(count),
             kept_indptr=zeros(count + 1),
@@ -153,6 +156,8 @@ class DeepseekSparseAttnBackend(AttentionBackend):
         back = torch.arange(1 - drafts, 1, device=self.device)
         table, seen = graph.page_table_1[:tokens], graph.seqlens[:tokens]
         table.copy_(self.req_to_token[batch.req_pool_indices[:bs]].repeat_interleave(drafts, 0))
+        pages = graph.real_page_table[:tokens]
+        pages.copy_(table[:, :: self.real_page_size] // self.real_page_size)
         seen.copy_((lens[:, None] + back).clamp(min=1).flatten())  # a padded row is shorter than its drafts
         kept, per_request = graph.kept[:tokens], graph.cache_seqlens[:bs]
         kept.copy_(seen.clamp(max=self.index_topk))
@@ -167,7 +172,7 @@ class DeepseekSparseAttnBackend(AttentionBackend):
             cu_seqlens_q=graph.rows.of(tokens, 1),
             cu_seqlens_k=graph.cu_seqlens_k[: bs + 1],
             page_table_1=table,
-            real_page_table=table if self.real_page_size == 1 else None,
+            real_page_table=pages,
             seqlens_expanded=seen,
             dsa_cache_seqlens_int32=kept,
             dsa_cu_seqlens_q=graph.rows.of(tokens, 1),

@@ -32,7 +32,7 @@ class DSAMetadata:
     Attributes:
         cache_seqlens_int32, cu_seqlens_q, cu_seqlens_k: int32, per request.
         page_table_1: int32 [B, longest], slots; in verification and catching up one row per query token.
-        real_page_table: the same as pages of the pool; a graph has page_table_1 alone.
+        real_page_table: the same as pages of the pool.
         seqlens_expanded: int32 [tokens], keys that each token may see.
         dsa_cache_seqlens_int32: the same, at most topk. dsa_cu_seqlens_q, dsa_cu_seqlens_k: int32 [tokens + 1].
         extend_seq_lens: query tokens of each request, on the host.
@@ -49,7 +49,7 @@ class DSAMetadata:
     cu_seqlens_q: torch.Tensor
     cu_seqlens_k: torch.Tensor
     page_table_1: torch.Tensor
-    real_page_table: torch.Tensor | None
+    real_page_table: torch.Tensor
     seqlens_expanded: torch.Tensor
     dsa_cache_seqlens_int32: torch.Tensor
     dsa_cu_seqlens_q: torch.Tensor

@@ -54,7 +54,13 @@ class AiterAttnBackend(AttentionBackend):
 
     name = "aiter"
     capabilities = Capabilities(
-        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
+        modes=(
+            *CAUSAL_MODES,
+            ForwardMode.TARGET_VERIFY,
+            ForwardMode.DRAFT_EXTEND,
+            ForwardMode.DRAFT_EXTEND_V2,
+            ForwardMode.DLLM_EXTEND,
+        ),
         drafts="chain",
         graph_modes=GRAPH_MODES,
         dtypes=("float16", "bfloat16"),

@@ -13,7 +13,7 @@ import torch
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots_of_table
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, Capabilities
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import longest, page_table_of, steps, token_table
 from sglab.attention.rows import check_encoder, save_and_get_kv, whole_query
@@ -50,9 +50,15 @@ class AscendAttnBackend(AttentionBackend):
     name = "ascend"
     capabilities = Capabilities(
         deterministic=True,
-        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
+        modes=(
+            *CAUSAL_MODES,
+            ForwardMode.TARGET_VERIFY,
+            ForwardMode.DRAFT_EXTEND,
+            ForwardMode.DRAFT_EXTEND_V2,
+            ForwardMode.DLLM_EXTEND,
+        ),
         drafts="chain",
-        graph_modes=GRAPH_MODES,
+        graph_modes=DIFFUSION_GRAPH_MODES,
         dtypes=("float16", "bfloat16"),
         sliding_window=True,
         logit_cap=True,

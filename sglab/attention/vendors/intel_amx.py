@@ -43,7 +43,13 @@ class IntelAMXAttnBackend(AttentionBackend):
 
     name = "intel_amx"
     capabilities = Capabilities(
-        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
+        modes=(
+            *CAUSAL_MODES,
+            ForwardMode.TARGET_VERIFY,
+            ForwardMode.DRAFT_EXTEND,
+            ForwardMode.DRAFT_EXTEND_V2,
+            ForwardMode.DLLM_EXTEND,
+        ),
         drafts="tree",
         dtypes=("float16", "bfloat16"),
         kv_dtypes=("float8_e4m3fn",),

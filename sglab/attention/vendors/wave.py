@@ -41,6 +41,7 @@ class WaveAttnBackend(TritonAttnBackend):
 
     def __init__(self, model_runner: ModelRunner) -> None:
         super().__init__(model_runner)
+        self.metadata.graph_index = torch.int32
         if model_runner.kernel_implementation == "auto" and model_runner.device.type == "cpu":
             self.implementation = self.metadata.implementation = "reference"
 

@@ -155,7 +155,10 @@ def check_kv_finite(
     Raises:
         NonFiniteKVError: naming pool, buffer, slot, page and request.
     """
-    for name, buffer in kv_pool.named_buffers(layer_id).items():
+    buffers = kv_pool.named_buffers(layer_id)
+    if kv_pool.kv_format:  # a scale may be NaN, a code never
+        buffers = dict(zip(("K", "V"), kv_pool.get_kv_buffer(layer_id), strict=True))
+    for name, buffer in buffers.items():
         if all_finite(buffer):
             continue
         values = buffer if buffer.dtype.itemsize > 1 else buffer.to(torch.float32)

@@ -25,8 +25,8 @@ class GraphBatch:
     req_pool_indices: torch.Tensor
     """int64 [bs], rows of req_to_token."""
     seq_lens: torch.Tensor
-    """int64 [bs]: KV lengths with the new tokens in decode and in DRAFT_EXTEND_V2, without the drafts in TARGET_VERIFY;
-    padded rows have the backend's `graph_seq_len_fill_value`."""
+    """int64 [bs]: KV lengths, with the new tokens in decode, DRAFT_EXTEND_V2 and DLLM_EXTEND, without the drafts in
+    TARGET_VERIFY; padded rows have the backend's `graph_seq_len_fill_value`."""
     seq_lens_sum: int | None = None
     """None: not known on the host."""
     seq_lens_cpu: torch.Tensor | None = None
@@ -40,8 +40,14 @@ class GraphBatch:
 
     @property
     def tokens_per_request(self) -> int:
-        """Query rows of each request: 1 in decode, the drafts, or those that a draft model catches up with."""
+        """Query rows of each request: 1 in decode, the drafts, those that a draft model catches up with, or a block."""
         return self.num_tokens // self.bs if self.bs else 0
+
+    @property
+    def extends(self) -> bool:
+        """Whether the query rows are the last of each request's keys: a draft model catches up, or a diffusion model
+        computes a block."""
+        return self.forward_mode.is_draft_extend_v2() or self.forward_mode.is_dllm_extend()
 
     @classmethod
     def of(cls, batch: ForwardBatch) -> GraphBatch:

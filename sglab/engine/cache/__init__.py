@@ -4,6 +4,7 @@ Nothing here knows a request's type: `holder` says what of a request is read.
 """
 
 from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator, TokenToKVPoolAllocator
+from sglab.engine.cache.block_pool import BlockScaledMHATokenToKVPool, FP4MLATokenToKVPool
 from sglab.engine.cache.hiradix_cache import HiRadixCache
 from sglab.engine.cache.host_pool import HostKVPool
 from sglab.engine.cache.index_pool import NSARecordTokenToKVPool, NSATokenToKVPool
@@ -17,6 +18,8 @@ from sglab.engine.cache.state_pool import LinearStatePool, StateConfig
 
 __all__ = [
     "BaseTokenToKVPoolAllocator",
+    "BlockScaledMHATokenToKVPool",
+    "FP4MLATokenToKVPool",
     "HiRadixCache",
     "HostKVPool",
     "KVCache",

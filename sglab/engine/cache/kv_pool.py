@@ -36,6 +36,8 @@ class KVCache(ABC):
     name = "KV pool"
     records: ClassVar[bool] = False
     """Whether tokens are stored as FlashMLA's records, which only kernels for them read."""
+    kv_format: str = ""
+    """Of a pool with a scale for each block of a row: "nvfp4", "fp4_mx_block16" or "mxfp8"; "": plain rows."""
 
     def __init__(
         self,
@@ -72,6 +74,17 @@ class KVCache(ABC):
 
     def get_kv_buffer(self, layer_id: int) -> tuple[torch.Tensor, torch.Tensor]:
         return self.get_key_buffer(layer_id), self.get_value_buffer(layer_id)
+
+    def read(
+        self, layer_id: int, slots: torch.Tensor | None, dtype: torch.dtype, count: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of a pool with a `kv_format`: the rows of some slots in `dtype`, K [n, heads, head_dim] and V alike.
+
+        Args:
+            slots: int [n]; None: all.
+            count: int, one element on the device: so many slots are real; the others' rows are zeros.
+        """
+        raise BadArgumentError("token_to_kv_pool", "one with scales for blocks", self.name, "Use get_kv_buffer.")
 
     @abstractmethod
     def set_kv_buffer(

@@ -21,6 +21,8 @@ from sglab.kernels.scoring import Scoring
 
 __all__ = ["batch_prefill_with_paged_kv_cache", "batch_prefill_with_ragged_kv_cache", "multi_item_positions"]
 
+LN2 = math.log(2)
+
 Result = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
 
@@ -85,19 +87,20 @@ def batch_prefill_with_paged_kv_cache(
     contract.fix("batch", len(kv_indptr) - 1, "kv_indptr")
     contract.tensor("kv_last_page_len", kv_last_page_len, "batch", INT32)
     contract.tensor("k", k, "pages page_size kv_heads qk_dim")
-    page_size, counts = k.shape[1], kv_indptr.diff()
+    page_size, starts = k.shape[1], kv_indptr * k.shape[1]
+    first = starts[:-1]
     if reads_values(check_values, kv_indptr.device):
+        counts = kv_indptr.diff()
         contract.elements("kv_indptr", counts >= 0, "non-decreasing", counts, "Use a cumulative sum.")
         fits = ((kv_last_page_len >= 1) & (kv_last_page_len <= page_size)) | (counts == 0)
         contract.elements("kv_last_page_len", fits, f"from 1 to {page_size}", kv_last_page_len, "It counts tokens.")
-    lens = torch.add(kv_last_page_len - page_size, counts, alpha=page_size).clamp_(min=0)  # of no pages: at most 0
+    lens = (starts[1:] - first).add_(kv_last_page_len).sub_(page_size).clamp_(min=0)  # of no pages: at most 0
     prefix = (prefix_len_ptr is None) == (token_pos_in_items_ptr is None)
     contract.require(prefix, "token_pos_in_items_ptr", "given with prefix_len_ptr", "one alone", "Pass both.")
     left = UNBOUNDED if window_left < 0 else window_left
     right = 0 if causal or prefix_len_ptr is not None else UNBOUNDED
     masking = Masking(left, right, UNBOUNDED, prefix_len_ptr, token_pos_in_items_ptr)
-    table = kv_indices.expand(len(counts), -1)
-    first = kv_indptr[:-1] * page_size
+    table = kv_indices.expand(len(first), -1)
     options = _Options(sm_scale, logits_soft_cap, sinks, k_scale, v_scale, num_splits, max_seqlen_q)
     given = (q, k, v, qo_indptr, lens, first, table, masking, options)
     return _attend(name, *given, out, return_lse, implementation, check_values)
@@ -219,7 +222,13 @@ def _attend(
         made_out=made_out,
     )
     run(arguments, implementation, check_values)
-    return (out, (lse.T / math.log(2)).contiguous()) if return_lse else out
+    return (out, _base2(lse)) if return_lse else out
+
+
+def _base2(lse: torch.Tensor) -> torch.Tensor:
+    """A natural LSE (heads, tokens) as (tokens, heads), base 2."""
+    made = lse.new_empty((lse.shape[1], lse.shape[0]))
+    return torch.div(lse.T, LN2, out=made)
 
 
 def _descale(scale: float | torch.Tensor | None, lens: torch.Tensor, k: torch.Tensor) -> torch.Tensor | None:

@@ -12,7 +12,8 @@ from typing import Literal
 import torch
 
 from sglab.kernels.batch_prefill import batch_prefill_with_paged_kv_cache
-from sglab.kernels.contract import Contract
+from sglab.kernels.contract import Contract, reads_values
+from sglab.kernels.known_calls import checked_once, is_argument, made_of_operators
 from sglab.kernels.kv_append import split_cache
 from sglab.kernels.merge import merge_state_in_place
 
@@ -21,6 +22,7 @@ __all__ = ["CascadeLevel", "MultiLevelCascadeAttentionWrapper", "cascade_attenti
 Cache = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
 
+@is_argument
 @dataclass(frozen=True)
 class CascadeLevel:
     """Groups of queries and each group's keys on one level.
@@ -36,6 +38,7 @@ class CascadeLevel:
     kv_last_page_len: torch.Tensor
 
 
+@checked_once
 def cascade_attention(
     q: torch.Tensor,
     paged_kv_cache: Cache,
@@ -71,11 +74,42 @@ def cascade_attention(
     contract = Contract("cascade_attention")
     contract.require(len(levels) > 0, "levels", "at least one", "none", "The last one is the requests' own keys.")
     for number, level in enumerate(levels):
-        if level.qo_indptr.device.type == "cpu":
-            all_of_them = int(level.qo_indptr[0]) == 0 and int(level.qo_indptr[-1]) == len(q)
-            got = f"{level.qo_indptr.tolist()} on level {number}"
-            expected = f"from 0 to {len(q)}, the queries"
+        if reads_values(check_values, level.qo_indptr.device):
+            groups = level.qo_indptr.tolist()
+            all_of_them = bool(groups) and groups[0] == 0 and groups[-1] == len(q)
+            expected, got = f"from 0 to {len(q)}, the queries", f"{groups} on level {number}"
             contract.require(all_of_them, "qo_indptr", expected, got, "Every level has every query in a group.")
+    with made_of_operators():
+        out, lse = _merged(
+            q,
+            paged_kv_cache,
+            levels,
+            kv_layout,
+            causal,
+            sm_scale,
+            logits_soft_cap,
+            k_scale,
+            v_scale,
+            implementation,
+            check_values,
+        )
+    return (out, lse) if return_lse else out
+
+
+def _merged(
+    q: torch.Tensor,
+    paged_kv_cache: Cache,
+    levels: Sequence[CascadeLevel],
+    kv_layout: Literal["NHD", "HND"],
+    causal: bool,
+    sm_scale: float | None,
+    logits_soft_cap: float,
+    k_scale: float | torch.Tensor | None,
+    v_scale: float | torch.Tensor | None,
+    implementation: str,
+    check_values: bool | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The last level, and the others merged into it."""
     out, lse = None, None
     for level in reversed(levels):
         part, part_lse = batch_prefill_with_paged_kv_cache(
@@ -96,7 +130,7 @@ def cascade_attention(
             merge_with = "auto" if implementation == "torch" else implementation
             merge_state_in_place(out, lse, part, part_lse, implementation=merge_with)
     assert out is not None and lse is not None
-    return (out, lse) if return_lse else out
+    return out, lse
 
 
 class MultiLevelCascadeAttentionWrapper:

@@ -151,24 +151,30 @@ def new_tokens(
         contract.tensor("k", k, "batch new kv_heads qk_dim")
         contract.tensor("v", v, "batch new kv_heads v_dim")
         uniform = k.shape[1]
-        counts = torch.full_like(cache.lengths, uniform)
+        lengths = cache.lengths + uniform
         k, v = k.flatten(0, 1), v.flatten(0, 1)
     else:
         contract.tensor("cu_seqlens_k_new", cu_seqlens_k_new, "cu_seqlens_k_new", INT32)
         counts = cu_seqlens_k_new.diff()
-    first = cache.lengths if cache.first_key is None else cache.lengths + cache.first_key
-    request, place = _places(counts, len(k), uniform)
-    key = first[request] + place
+        lengths = cache.lengths + counts
+    first, page_size = cache.lengths if cache.first_key is None else cache.lengths + cache.first_key, cache.k.shape[1]
+    decodes = uniform == 1  # row i of everything is request i's
+    if not decodes:
+        request, place = _places(lengths, len(k), uniform) if uniform else _places(counts, len(k))
+    key = first if decodes else first[request] + place
     if check_values:
         _check_room(contract, cache, key)
     assert cache.page_table is not None  # only ragged keys have none, and nothing is appended to them
-    page = cache.page_table[request, key // cache.k.shape[1]].long()
-    slots = page * cache.k.shape[1] + key % cache.k.shape[1]
+    if decodes:
+        page = cache.page_table.gather(1, (key // page_size).long()[:, None])[:, 0]
+    else:
+        page = cache.page_table[request, key // page_size]
+    slots = torch.add(key % page_size, page, alpha=page_size).long()
     rotary, asked, positions, q = None, None, None, queries.q
     if cos is not None and sin is not None:
         rotary = Rotary(cos, sin, interleaved)
         start = first if rotary_seqlens is None else rotary_seqlens
-        positions = (start[request] + place).long()
+        positions = (start if decodes else start[request] + place).long()
         q = torch.empty_like(queries.q, memory_format=torch.contiguous_format)
         ordered = masking.right < UNBOUNDED or masking.left < UNBOUNDED
         of_query, i = _places(queries.cu_seqlens.diff(), len(q))
@@ -179,18 +185,18 @@ def new_tokens(
         positions=positions,
         rotary=rotary,
         queries=asked,
-        k_scale=k_descale[request] if quantised and k_descale is not None else 1.0,
-        v_scale=v_descale[request] if quantised and v_descale is not None else 1.0,
+        k_scale=1.0 if not quantised or k_descale is None else k_descale if decodes else k_descale[request],
+        v_scale=1.0 if not quantised or v_descale is None else v_descale if decodes else v_descale[request],
         k_out=None,
     )
-    return NewTokens(q, cache.lengths + counts, partial(append, name, arguments, check_values=check_values))
+    return NewTokens(q, lengths, partial(append, name, arguments, check_values=check_values))
 
 
 def _places(counts: torch.Tensor, tokens: int, uniform: int | None = None) -> tuple[torch.Tensor, torch.Tensor]:
     """(request, number in it) of each token; uniform: as many of every request."""
     if uniform:
         at = torch.arange(tokens, device=counts.device)
-        return (at, torch.zeros_like(at)) if uniform == 1 else (at // uniform, at % uniform)
+        return at // uniform, at % uniform
     numbers = torch.arange(len(counts), device=counts.device)
     request = torch.repeat_interleave(numbers, counts.long(), output_size=tokens)
     starts = counts.cumsum(0) - counts

@@ -137,6 +137,5 @@ def update_state_after_verify(
         contract.elements("accepted", accepted < steps, f"below {steps}", accepted, "It numbers a request's drafts.")
         below = state_indices < len(states)
         contract.elements("state_indices", below, f"below {len(states)}", state_indices, "Pass the pool's rows.")
-    taken = (accepted >= 0) & (state_indices >= 0)
-    rows = torch.arange(len(accepted), device=accepted.device)[taken]
-    states[state_indices[taken].long()] = intermediate_states[rows, accepted[taken].long()]
+    rows = torch.minimum(accepted, state_indices).ge(0).nonzero()[:, 0]
+    states[state_indices[rows].long()] = intermediate_states[rows, accepted[rows].long()]
