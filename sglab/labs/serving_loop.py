@@ -239,6 +239,18 @@ def cached_prefixes(cases: Sequence[Case]) -> Question:
                 [_common(served, prompt) // page for served, prompt, page in cases],
                 "Those are pages. How many tokens are in them?",
             ),
+            (
+                [-(-_common(served, prompt) // page) * page for served, prompt, page in cases],
+                "A page that is shared only in part cannot be shared: round down, not up.",
+            ),
+            (
+                [sum(_common([each], prompt) // page * page for each in served) for served, prompt, page in cases],
+                "A prompt takes one path through the tree: the longest match counts, not the sum of all.",
+            ),
+            (
+                [_common(served[-1:], prompt) // page * page for served, prompt, page in cases],
+                "That is the list served last. Any of them may match: the longest counts.",
+            ),
             ([0] * len(cases), "Some of the prompts begin as something did that was served before."),
         ),
     )
