@@ -56,6 +56,14 @@ def test_the_split_planners_solution_has_full_marks_whatever_batches_are_drawn(s
     assert total(one, outcomes) == one.points
 
 
+@pytest.mark.parametrize("seed", range(7, 17))
+def test_the_radix_tree_that_locks_only_the_last_node_is_caught_whatever_is_drawn(seed: int) -> None:
+    one = lab("03")
+    files = next(files for _, idea, files in selftest.wrongs(one) if idea == "locks_last")
+    marks = selftest.judged(one, files, OpenBench(), seed, only=("tree",))["tree"].marks
+    assert "locks_last" in {mark.idea for mark in marks}
+
+
 def check_kernels(number: str, tried: int) -> None:
     one, bench = lab(number), OpenBench()
     assert total(one, selftest.judged(one, selftest.solution(one), bench)) == one.points
