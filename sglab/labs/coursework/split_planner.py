@@ -195,7 +195,9 @@ PLANNER = ScriptExercise(
     file="split_planner.py",
     criteria=(
         Criterion("valid", 20, "every token in exactly one work unit, units on whole pages"),
-        Criterion("beats", 40, "faster than FlashInfer's plan; where a search over chunk lengths is not, as fast as the search"),
+        Criterion(
+            "beats", 40, "faster than FlashInfer's plan; where a search over chunk lengths is not, as fast as that"
+        ),
         Criterion("close", 20, "within 8 % of a search over chunk lengths"),
     ),
     script=script,
