@@ -1,6 +1,6 @@
 """Holds the labs to their word: solutions score full marks, starters none, known wrong ideas get their feedback.
 
-python labs/selftest.py [01 02 …] [--sandbox] [--pages]
+python labs/selftest.py [01 02 …] [--seeds 10] [--sandbox] [--pages]
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ def judged(
     return one.judge(files, seed, bench, seed_of(one.id, STUDENT), only)
 
 
-def check(one: Lab, bench: Bench) -> list[str]:
-    """What is wrong with a lab."""
+def check(one: Lab, bench: Bench, seed: int = 7) -> list[str]:
+    """What is wrong with a lab, on the inputs that are drawn from `seed`."""
     problems = []
-    outcomes = judged(one, solution(one), bench)
+    outcomes = judged(one, solution(one), bench, seed)
     if total(one, outcomes) != one.points:
         lost = [str(mark) for outcome in outcomes.values() for mark in outcome.marks if mark.share < 1]
         problems.append(f"{one.folder}: the solution scores {total(one, outcomes)} of {one.points}: {lost}")
-    outcomes = judged(one, starters(one), bench)
+    outcomes = judged(one, starters(one), bench, seed)
     if total(one, outcomes):
         got = [str(mark) for outcome in outcomes.values() for mark in outcome.marks if mark.share]
         problems.append(f"{one.folder}: the starter scores {total(one, outcomes)}: {got}")
     for exercise, idea, files in wrongs(one):
-        found = judged(one, files, bench, only=(exercise,))[exercise]
+        found = judged(one, files, bench, seed, only=(exercise,))[exercise]
         if idea not in {mark.idea for mark in found.marks}:
             marks = [(mark.share, mark.idea, mark.feedback[:200]) for mark in found.marks][:2]
             problems.append(f"{one.folder}, {exercise}: {idea} is not recognised: {marks}")
@@ -92,6 +92,7 @@ def main() -> int:
     parser.add_argument(
         "--pages", action="store_true", help="write the rubrics into the instructors' pages, and no more"
     )
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="draw the inputs that many times (1)")
     parser.add_argument("--sandbox", action="store_true", help="in processes of their own, as submissions are")
     options = parser.parse_args()
     if options.pages:
@@ -103,7 +104,11 @@ def main() -> int:
     failed = 0
     for number in options.labs:
         one = lab(number)
-        problems = check(one, bench)
+        problems = [
+            f"seed {seed}: {each}" if options.seeds > 1 else each
+            for seed in range(7, 7 + options.seeds)
+            for each in check(one, bench, seed)
+        ]
         failed += len(problems)
         count = len(list(wrongs(one)))
         print(f"{one.folder}: {'fine' if not problems else 'NOT fine'}, {count} wrong ideas, {one.points:g} points")

@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 
 ROOT = Path(__file__).resolve().parents[1]
-BOLD = re.compile(r'(?<!\[)\*\*([A-Za-z][\w -]*)\*\*|\[\*\*([\w -]+)\*\*\]\(\.\./GLOSSARY\.md "[^"]*"\)')
+BOLD = re.compile(r'(?<!\[)\*\*([A-Za-z][\w .-]*)\*\*|\[\*\*([\w .-]+)\*\*\]\(\.\./GLOSSARY\.md "[^"]*"\)')
 
 
 def glossary() -> dict[str, str]:

@@ -19,7 +19,7 @@ def deal(parts, num_ctas):
 def plan(seq_lens, num_ctas):
     total, best = sum(seq_lens), None
     longest = max(seq_lens)
-    sizes = {total // parts // PAGE * PAGE + PAGE for parts in range(max(1, num_ctas // 3), 3 * num_ctas + 1)}
+    sizes = {-(-total // (parts * PAGE)) * PAGE for parts in range(max(1, num_ctas // 3), 3 * num_ctas + 1)}
     choices = [(size, True) for size in {*sizes, longest}]  # equal parts of at most this length
     choices += [(size, False) for size in range(PAGE, 24 * PAGE, PAGE)]  # parts of this length, and a rest
     for size, even in choices:

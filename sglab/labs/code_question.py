@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .exercises.functions import same_value, short
+from .exercises.functions import first_difference, same_value, short
 from .question import Verdict
 
 
@@ -26,6 +26,8 @@ class CodeQuestion:
         ideas: known wrong functions, each with what its author gets to read.
         tolerance: relative and absolute, of numbers that are not integers.
         shown: writes a result for the reader, such as a mask in hex.
+        objection: what there is to say against a function whose results are all right, such as how much it builds;
+            empty if nothing is.
     """
 
     function: str
@@ -35,6 +37,7 @@ class CodeQuestion:
     ideas: tuple[tuple[Callable[..., Any], str], ...] = ()
     tolerance: float = 1e-5
     shown: Callable[[Any], str] = short
+    objection: Callable[[Callable[..., Any]], str] = lambda function: ""
 
     def check(self, given: Any = ...) -> Verdict:
         """Judge a function; `...` means that there is none yet."""
@@ -57,10 +60,13 @@ class CodeQuestion:
             except Exception as error:  # the reader's code: whatever it raises is what to tell
                 return Verdict(False, f"{self._call(case)} raised {type(error).__name__}: {error}")
         wrong = [i for i, (r, t) in enumerate(zip(results, truths, strict=True)) if not self._same(r, t)]
+        if not wrong and (objection := self.objection(given)):
+            return Verdict(False, f"All {len(cases)} cases are right. {objection}")
         if not wrong:
             return Verdict(True, f"{len(cases)} fresh random cases. {self.because}")
         first = wrong[0]
         told = f"{self._call(cases[first])} gave {self.shown(results[first])}; expected {self.shown(truths[first])}."
+        told += first_difference(results[first], truths[first], self.tolerance)
         count = f"{len(cases) - len(wrong)} of {len(cases)} cases are right."
         return Verdict(False, " ".join(part for part in (self._idea(cases, results), count, told) if part))
 

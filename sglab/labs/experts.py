@@ -132,6 +132,27 @@ def _owner_per_row(ids: list[list[int]], block: int, experts: int) -> tuple[list
     return rows, [owner for owner in owners for _ in range(block)]
 
 
+def _unpadded_blocks(ids: list[list[int]], block: int, experts: int) -> tuple[list[int], list[int]]:
+    return _unpadded(ids, block, experts)[0], _align(ids, block, experts)[1]
+
+
+def _empty_blocks(ids: list[list[int]], block: int, experts: int) -> tuple[list[int], list[int]]:
+    rows, owners = _align(ids, block, experts)
+    pad = sum(len(row) for row in ids)
+    made: tuple[list[int], list[int]] = ([], [])
+    for expert in range(experts):
+        held = [row for at, row in enumerate(rows) if owners[at // block] == expert] or [pad] * block
+        made[0].extend(held)
+        made[1].extend([expert] * (len(held) // block))
+    return made
+
+
+def _tokens(ids: list[list[int]], block: int, experts: int) -> tuple[list[int], list[int]]:
+    rows, owners = _align(ids, block, experts)
+    pad = sum(len(row) for row in ids)
+    return [row if row == pad else row // len(ids[0]) for row in rows], owners
+
+
 def _choices(random: torch.Generator) -> list[list[Any]]:
     def draw(tokens: int, top_k: int, experts: int, block: int) -> list[Any]:
         rows = [torch.randperm(experts, generator=random)[:top_k].tolist() for _ in range(tokens)]
@@ -159,6 +180,20 @@ def align() -> CodeQuestion:
             (
                 lambda ids, block, experts: _filled(ids, block, experts, -1),
                 "Pad with the number of choices, which no choice has, not with -1.",
+            ),
+            (
+                _unpadded_blocks,
+                "An expert per block is right. But its rows must fill whole blocks: the number of choices pads them.",
+            ),
+            (_empty_blocks, "An expert without a choice gets no block: nothing of it is computed."),
+            (
+                _tokens,
+                "Those are the tokens' numbers. A choice's is token · choices per token + choice, so that the kernel "
+                "knows its weight, too.",
+            ),
+            (
+                lambda ids, block, experts: (_align(ids, block, experts)[0], sorted({e for row in ids for e in row})),
+                "An expert with more rows than a block has several blocks, and stands in the second list for each.",
             ),
             (_owner_per_row, "The second list has one expert per block, not per row."),
         ),

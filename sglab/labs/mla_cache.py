@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from sglab.attention.mla import MLADims, MLAWeights, absorbed_mla, mla_softmax_scale, naive_mla
 
@@ -256,8 +257,43 @@ def absorbed_attention() -> CodeQuestion:
         because="It never built a key or a value per head, and is the same function.",
         ideas=(
             (lambda *args: _absorbed(*args, scale=args[2].shape[1] ** -0.5), "Take the scale that you are given."),
+            (lambda *args: _absorbed(*args, scale=1.0), "The scores are not scaled: multiply them by scale."),
             (lambda *args: _absorbed(*args, rope=False), "The rotary part belongs to the score, too."),
             (lambda *args: _absorbed(*args, up=False), "What is mixed is latent: W_UV makes the head's value of it."),
         ),
         tolerance=1e-6,
+        objection=_expands,
+    )
+
+
+class _LargestBuilt(TorchDispatchMode):
+    """Remembers the most numbers that an operation wrote into memory of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shape, self.numel = torch.Size(), 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for each in result if isinstance(result, (list, tuple)) else (result,):
+            if isinstance(each, torch.Tensor):
+                held = min(each.numel(), each.untyped_storage().nbytes() // each.element_size())
+                if held > self.numel:
+                    self.shape, self.numel = each.shape, held
+        return result
+
+
+def _expands(function: Callable[..., Any]) -> str:
+    """What to say to who makes keys or values of every head: right results, at the cost that absorption avoids."""
+    heads, keys, nope, rope, latent, v = 16, 512, 16, 8, 32, 16
+    shapes = ((1, heads, nope), (1, heads, rope), (keys, latent + rope), (heads, nope, latent), (heads, v, latent))
+    given = [torch.zeros(shape, dtype=torch.float64) for shape in shapes]
+    with _LargestBuilt() as built:
+        function(*given, 1.0)
+    if built.numel < keys * heads * min(nope, v):
+        return ""
+    return (
+        f"But with {keys} keys and {heads} heads it builds a tensor of {list(built.shape)}: a key or value of every "
+        "head for every token, which the cache was made small to avoid. Multiply W_UK into the query instead, and W_UV "
+        "into what the softmax mixed."
     )

@@ -192,6 +192,10 @@ def slots_from_pages() -> CodeQuestion:
                 "Those are pages; a page has page_size slots.",
             ),
             (
+                lambda pages, n, size: [pages[i // size] + i % size for i in range(n)],
+                "A page's first slot is its number times page_size; the row is added to that.",
+            ),
+            (
                 lambda pages, n, size: [pages[0] * size + i for i in range(n)],
                 "Only within a page are slots neighbours: the next page may be anywhere.",
             ),

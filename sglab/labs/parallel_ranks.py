@@ -146,6 +146,18 @@ def gate_up_shard() -> CodeQuestion:
                 lambda w, rank, ranks: w.chunk(2)[0].chunk(ranks)[rank],
                 "The gate's rows are right. The up part's are missing.",
             ),
+            (
+                lambda w, rank, ranks: torch.cat([part.chunk(ranks)[rank] for part in w.chunk(2)[::-1]]),
+                "The right rows, in the other order: the gate's come first.",
+            ),
+            (
+                lambda w, rank, ranks: w.chunk(ranks, 1)[rank],
+                "Those are columns. The first matrix is cut by its outputs: rows.",
+            ),
+            (
+                lambda w, rank, ranks: w,
+                "That is the whole matrix: nothing is shared out, and the sum counts it twice.",
+            ),
         ),
     )
 

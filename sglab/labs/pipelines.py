@@ -265,5 +265,6 @@ def waits_of_a_tile() -> CodeQuestion:
             ),
             (lambda t, n: [t // n, t % n & 1 ^ 1, t % n & 1], "tile % stages is the stage, tile // stages the round."),
             (lambda t, n: [t % n, t // n ^ 1, t // n], "A parity is one bit of the round's number."),
+            (lambda t, n: [t % n, 1 - t // n, t // n], "A parity is one bit of the round's number: 0 or 1."),
         ),
     )

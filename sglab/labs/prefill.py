@@ -131,6 +131,13 @@ def key_tiles() -> CodeQuestion:
     def top_left(block: int, queries: int, keys: int, rows: int, width: int) -> list[int]:
         return by_mask(block, keys, keys, rows, width)
 
+    def without_offset(block: int, queries: int, keys: int, rows: int, width: int) -> list[int]:
+        return by_mask(block, queries, queries, rows, width)
+
+    def to_its_own_position(block: int, queries: int, keys: int, rows: int, width: int) -> list[int]:
+        first, last = block * rows + keys - queries, min((block + 1) * rows, queries) - 1 + keys - queries
+        return [first // width, -(-last // width)]
+
     def every(block: int, queries: int, keys: int, rows: int, width: int) -> list[int]:
         return [by_mask(block, queries, keys, rows, width)[0], -(-keys // width)]
 
@@ -149,6 +156,11 @@ def key_tiles() -> CodeQuestion:
         because="These are a kernel's loop bounds: no mask up to the first, masked up to the second.",
         ideas=(
             (top_left, "The queries are the last positions: query i stands at i + keys − queries. Yours stand at i."),
+            (
+                without_offset,
+                "The queries are the last positions: query i stands at i + keys − queries. Yours stand at i.",
+            ),
+            (to_its_own_position, "A query sees its own position, too: from position p on, that is p + 1 keys."),
             (every, "No tile is skipped: the block's last query ends the loop."),
             (unclipped, "The last block may have fewer queries than rows."),
             (first_of_the_last, "Whole tiles are those that the block's *first* query sees to the end."),

@@ -164,7 +164,7 @@ def shuffles(launch: Scores) -> Question:
     """Shuffles that a warp with a key executes."""
 
     def truth() -> int:
-        session, count = launch.session(), 0
+        session, count = Scores(launch.keys, launch.seed).session(), 0  # the reader's own tensors stay as they are
         while (stop := session.step(warp=0)).reason == "reached" and stop.at is not None:
             count += stop.at.instruction.opcode.startswith("shfl")
         return count
@@ -220,6 +220,16 @@ def _base_two(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.
     return torch.softmax(scores, 0) @ v, torch.logsumexp(scores, 0) / math.log(2)
 
 
+def _sum_in_base_two(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    scores = k @ q
+    return torch.softmax(scores, 0) @ v, torch.log2(torch.exp(scores - scores.max()).sum()) + scores.max()
+
+
+def _maximum_subtracted(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    scores = k @ q
+    return torch.softmax(scores, 0) @ v, torch.exp(scores - scores.max()).sum().log() - scores.max()
+
+
 def _cases(random: torch.Generator) -> list[list[torch.Tensor]]:
     def draw(keys: int, size: float) -> list[torch.Tensor]:
         shapes = ((8,), (keys, 8), (keys, 4))
@@ -241,6 +251,18 @@ def attend_and_lse() -> CodeQuestion:
             (_without_maximum, "The output is right. The LSE lacks the maximum that you subtracted: add it again."),
             (_not_divided, "Divide the output by the sum of the powers."),
             (_base_two, "The output is right. The LSE should be a natural logarithm: torch.log, not torch.log2."),
+            (
+                _sum_in_base_two,
+                "The output is right. The maximum is added as it is, so the sum's logarithm must be natural, too: "
+                "torch.log, not torch.log2.",
+            ),
+            (
+                _maximum_subtracted,
+                "The output is right. Every power is too small by a factor of e^max: add the maximum to the logarithm, "
+                "do not subtract it.",
+            ),
+            (lambda *args: _attend(*args)[0], "That is the output alone. Return the LSE, too: output, lse."),
+            (lambda *args: _attend(*args)[::-1], "Both are right, in the other order: output first, then the LSE."),
         ),
         tolerance=1e-3,
     )

@@ -240,6 +240,27 @@ def _without_floor(x: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Ten
     return torch.round(x / scale.repeat_interleave(group, 1)), scale
 
 
+def _by_128(x: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tensor]:
+    scale = x.unflatten(1, (-1, group)).abs().amax(-1).clamp(min=1e-10) / 128
+    return torch.round(x / scale.repeat_interleave(group, 1)).to(torch.int8), scale
+
+
+def _signed(x: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tensor]:
+    scale = x.unflatten(1, (-1, group)).amax(-1).clamp(min=1e-10) / 127
+    return torch.round(x / scale.repeat_interleave(group, 1)).to(torch.int8), scale
+
+
+def _divides_by_zero(function: Callable[..., Any]) -> str:
+    """What to say to who divides by the scale of a group of zeros: what int8 NaN becomes, no language promises."""
+    _, scales = function(torch.zeros(1, 8), 4)
+    if bool((torch.as_tensor(scales) >= 0.9e-10 / 127).all()):
+        return ""
+    return (
+        "But a group of zeros has the scale 0 here, and 0 / 0 is NaN, of which int8 makes whatever the machine likes: "
+        "keep amax at 1e-10 or more."
+    )
+
+
 def group_int8() -> CodeQuestion:
     """A scale for each group of a row's columns, and int8 values."""
     return CodeQuestion(
@@ -252,6 +273,13 @@ def group_int8() -> CodeQuestion:
             (_cut_off, "Values are cut off towards zero: round to the nearest, which halves the largest error."),
             (_inverse, "The scale is what a value is multiplied with to come back: amax / 127, not 127 / amax."),
             (_without_floor, "A group of zeros gives 0 / 0: keep amax at 1e-10 or more."),
+            (_by_128, "int8 ends at 127 on this side: with amax / 128 the largest positive value does not fit."),
+            (_signed, "The largest *magnitude* counts: without abs a group's most negative value is cut."),
+            (
+                lambda x, group: _quantise(x, group)[::-1],
+                "Both are right, in the other order: first the values.",
+            ),
         ),
         tolerance=1e-6,
+        objection=_divides_by_zero,
     )

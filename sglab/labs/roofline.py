@@ -281,6 +281,13 @@ def roof() -> CodeQuestion:
     def higher(flops: float, nbytes: float, peak: float, bandwidth: float) -> list[Any]:
         return [max(peak, flops / nbytes * bandwidth), _roof(flops, nbytes, peak, bandwidth)[1]]
 
+    def times(flops: float, nbytes: float, peak: float, bandwidth: float) -> list[Any]:
+        return [max(flops / peak, nbytes / bandwidth), _roof(flops, nbytes, peak, bandwidth)[1]]
+
+    def always_higher(flops: float, nbytes: float, peak: float, bandwidth: float) -> list[Any]:
+        peak_counts = peak > flops / nbytes * bandwidth
+        return [max(peak, flops / nbytes * bandwidth), "compute" if peak_counts else "memory"]
+
     def flat(flops: float, nbytes: float, peak: float, bandwidth: float) -> list[Any]:
         return [peak, _roof(flops, nbytes, peak, bandwidth)[1]]
 
@@ -293,6 +300,8 @@ def roof() -> CodeQuestion:
             (added, "Copies and arithmetic run at the same time: the longer of the two counts, not their sum."),
             (swapped, "The rate is right; what limits is the roof that is lower, not the one above it."),
             (higher, "You took the higher of the two roofs; a kernel hits the lower one first."),
+            (always_higher, "You took the higher of the two roofs; a kernel hits the lower one first."),
+            (times, "That is the kernel's time. The rate is FLOPs over it."),
             (flat, "Only the peak: below the ridge the bandwidth does not deliver enough bytes for it."),
         ),
     )
@@ -325,6 +334,19 @@ def typical() -> CodeQuestion:
             (
                 lambda samples, warm_ups: statistics.median(samples),
                 "The first calls compile, allocate and raise the clock.",
+            ),
+            (
+                lambda samples, warm_ups: statistics.median(samples[:-warm_ups]),
+                "Those are the last ones. The warm-up calls come first: samples[warm_ups:].",
+            ),
+            (
+                lambda samples, warm_ups: samples[warm_ups:][(len(samples) - warm_ups) // 2],
+                "That is the sample in the middle of the list. A median is the middle of them *sorted* (of an even "
+                "number, the mean of the middle two).",
+            ),
+            (
+                lambda samples, warm_ups: sorted(samples[warm_ups:])[(len(samples) - warm_ups) // 2],
+                "Nearly: of an even number of samples the median is the mean of the middle two.",
             ),
             (of_rest(statistics.fmean), "A mean: one interruption of the host moves it. Take the median."),
             (of_rest(min), "The least time is one lucky call; a server sees the typical one. Take the median."),

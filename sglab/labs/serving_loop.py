@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -44,20 +44,22 @@ def timeline(history: History, first: int = 0, last: int | None = None) -> str:
     return "\n".join(lines)
 
 
-def shared_prefix(engine: Engine, rid: str) -> Question:
-    """The tokens of a request's prompt that were not computed, because others had computed them."""
-    step = next(step for step in engine.history.of(rid) if any(entry.rid == rid for entry in step.batch))
-    entry = next(entry for entry in step.batch if entry.rid == rid)
-    page = step.pool.page_size
+def shared_prefix(handles: Sequence[Any], page_size: int) -> Question:
+    """The tokens of the last request's prompt that a tree of pages of `page_size` has from the others' prompts."""
+    *served, prompt = [list(handle.output().prompt_token_ids) for handle in handles]
+    common, found = _common(served, prompt), handles[-1].output().cached_tokens
+    ideas = {
+        found: "So many came from a tree with smaller pages. Round what is shared down to whole pages of the new size.",
+        common: f"So many tokens are shared. The tree keeps whole pages of {page_size}.",
+        -(-common // page_size) * page_size: "The last of these pages is shared only in part.",
+        common // page_size: "Those are pages. How many tokens are in them?",
+        len(prompt) - common // page_size * page_size: "So many have to be computed. The others come from the tree.",
+    }
     return Question(
-        truth=lambda: entry.cached_tokens,
-        because=f"{{truth}}: the tree keeps whole pages of {page} tokens, so what is shared is rounded down to them.",
-        hint="Look at cached_tokens of its first batch entry, and divide by page_size.",
-        ideas=(
-            *((entry.cached_tokens + more, f"Only whole pages of {page} tokens are kept.") for more in range(1, page)),
-            (entry.cached_tokens // page, "Those are pages."),
-            (entry.new_tokens, "So many had to be computed. The others came from the tree."),
-        ),
+        truth=lambda: _matched(served, prompt, page_size),
+        because=f"{{truth}}: as many of the {common} shared tokens as fill whole pages of {page_size}.",
+        hint=f"{common} tokens are shared. How many whole pages of {page_size} do they fill?",
+        ideas=tuple(ideas.items()),
     )
 
 
@@ -238,6 +240,18 @@ def cached_prefixes(cases: Sequence[Case]) -> Question:
             (
                 [_common(served, prompt) // page for served, prompt, page in cases],
                 "Those are pages. How many tokens are in them?",
+            ),
+            (
+                [-(-_common(served, prompt) // page) * page for served, prompt, page in cases],
+                "A page that is shared only in part cannot be shared: round down, not up.",
+            ),
+            (
+                [sum(_common([each], prompt) // page * page for each in served) for served, prompt, page in cases],
+                "A prompt takes one path through the tree: the longest match counts, not the sum of all.",
+            ),
+            (
+                [_common(served[-1:], prompt) // page * page for served, prompt, page in cases],
+                "That is the list served last. Any of them may match: the longest counts.",
             ),
             ([0] * len(cases), "Some of the prompts begin as something did that was served before."),
         ),

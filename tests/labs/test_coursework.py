@@ -42,10 +42,28 @@ def test_a_lab_is_complete(number: str) -> None:
         assert len(set(ids)) == len(ids)
 
 
+@pytest.mark.parametrize("seed", [7, 13])
 @pytest.mark.parametrize("number", PYTHON)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_python_labs_keep_their_word(number: str) -> None:
-    assert selftest.check(lab(number), OpenBench()) == []
+def test_python_labs_keep_their_word(number: str, seed: int) -> None:
+    """A wrong idea is known by what was drawn once: on other inputs it must be known, too."""
+    assert selftest.check(lab(number), OpenBench(), seed) == []
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
+def test_the_split_planners_solution_has_full_marks_whatever_batches_are_drawn(seed: int) -> None:
+    """Of some batches FlashInfer's plan is the best that a search over chunk lengths finds: nobody is to beat it."""
+    one = lab("04")
+    outcomes = selftest.judged(one, selftest.solution(one), OpenBench(), seed)
+    assert total(one, outcomes) == one.points
+
+
+@pytest.mark.parametrize("seed", range(7, 17))
+def test_the_radix_tree_that_locks_only_the_last_node_is_caught_whatever_is_drawn(seed: int) -> None:
+    one = lab("03")
+    files = next(files for _, idea, files in selftest.wrongs(one) if idea == "locks_last")
+    marks = selftest.judged(one, files, OpenBench(), seed, only=("tree",))["tree"].marks
+    assert "locks_last" in {mark.idea for mark in marks}
 
 
 def check_kernels(number: str, tried: int) -> None:

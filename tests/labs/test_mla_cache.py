@@ -51,3 +51,20 @@ def test_every_known_wrong_absorbed_is_told_apart() -> None:
     for function, feedback in question.ideas:
         verdict = question.check(function)
         assert verdict.right is False and verdict.text.startswith(feedback)
+
+
+def test_right_numbers_from_keys_of_every_head_are_not_the_absorbed_form() -> None:
+    def naive(*args: torch.Tensor) -> torch.Tensor:
+        q_nope, q_rope, cache, w_uk, w_uv, scale = args
+        return naive_mla(q_nope, q_rope, cache, lab.MLAWeights(w_uk, w_uv), scale)
+
+    verdict = lab.absorbed_attention().check(naive)
+    assert verdict.right is False and "it builds a tensor of" in verdict.text
+
+    def in_one_einsum(q_nope, q_rope, cache, w_uk, w_uv, scale):  # type: ignore[no-untyped-def]
+        latent = w_uk.shape[-1]
+        q = torch.cat((torch.einsum("qhd,hdc->qhc", q_nope, w_uk), q_rope), -1)
+        p = (torch.einsum("qhc,kc->qhk", q, cache) * scale).softmax(-1)
+        return torch.einsum("qhk,kc,hvc->qhv", p, cache[:, :latent], w_uv)
+
+    assert lab.absorbed_attention().check(in_one_einsum).right

@@ -72,3 +72,13 @@ def test_every_known_wrong_attend_is_told_apart() -> None:
     for function, feedback in question.ideas:
         verdict = question.check(function)
         assert verdict.right is False and verdict.text.startswith(feedback)
+
+
+def test_a_question_about_the_readers_launch_leaves_its_tensors_alone() -> None:
+    launch = lab.Scores(10)
+    launch.run()
+    before = launch.score.clone()
+    versions = [each._version for each in (launch.q, launch.k, launch.score)]
+    assert lab.shuffles(launch).check(5).right and lab.lanes_without_work(launch).check(64).right
+    assert torch.equal(launch.score, before)
+    assert versions == [each._version for each in (launch.q, launch.k, launch.score)]

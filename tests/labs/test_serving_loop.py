@@ -41,9 +41,18 @@ def test_a_line_shows_prefills_chunks_decodes_and_waits(engine: sglab.Engine) ->
 def test_budget_prefix_and_books(engine: sglab.Engine) -> None:
     assert lab.tokens_of_step(engine, 1).check(64).right
     assert lab.tokens_of_step(engine, 1).check(2).right is False
-    assert lab.shared_prefix(engine, "request 3").check(28).right
-    assert lab.shared_prefix(engine, "request 3").check(30).right is False
     assert lab.balance(engine, 2).check(12).right
+
+
+@pytest.mark.parametrize(("page_size", "answer"), [(1, 30), (4, 28), (16, 16), (32, 0)])
+def test_a_tree_shares_whole_pages_of_any_size(page_size: int, answer: int) -> None:
+    made = sglab.Engine("tiny", page_size=page_size, max_total_tokens=512, disable_overlap_schedule=True)
+    handles = [made.submit(ROBOT + end, {"temperature": 0, "max_new_tokens": 2}) for end in ("Once", "The", "In a")]
+    made.run()
+    question = lab.shared_prefix(handles, page_size)
+    assert question.check(answer).right
+    assert lab.shared_prefix(handles, 64).check(30).right is False
+    assert all(question.check(idea).text == told for idea, told in question.ideas if idea != answer)
 
 
 def test_retraction(small: sglab.Engine) -> None:

@@ -45,9 +45,26 @@ def test_links_lead_somewhere_and_figures_are_attached_and_drawn_here(path: Path
             continue
         for link in re.findall(r"\]\((?!https?:|attachment:)([^)#\s]+)", cell.source):
             assert (path.parent / link).exists(), link
+        for link, place in re.findall(r"\]\((?!https?:)([^)#\s]*\.ipynb|)#([^)\s]+)", cell.source):
+            assert _is_there(path.parent / link if link else path, place), f"{link}#{place}"
         shown = set(re.findall(r"\]\(attachment:([^)]+)\)", cell.source))
         assert shown == set(cell.get("attachments", {})), path.name
         assert all(f"def {name.removesuffix('.png')}(" in drawn for name in shown), shown
+
+
+def _is_there(path: Path, place: str) -> bool:
+    """Of another notebook JupyterLab finds a cell by its id; a heading only where it is drawn already."""
+    cells = nbformat.read(path, as_version=4).cells
+    if place.startswith("cell-id="):
+        return any(cell.id == place.removeprefix("cell-id=") for cell in cells)
+    headings = re.findall(r"^#+ (.+)$", "\n".join(cell.source for cell in cells), re.MULTILINE)
+    return place in {heading.replace(" ", "-") for heading in headings}
+
+
+def test_links_into_another_notebook_name_a_cell() -> None:
+    texts = "\n".join(cell.source for path in NOTEBOOKS for cell in nbformat.read(path, as_version=4).cells)
+    into = re.findall(r"\]\([\w.]+\.ipynb#([^)\s]+)", texts)
+    assert into and all(place.startswith("cell-id=") for place in into), into
 
 
 def test_the_course_is_one_story() -> None:

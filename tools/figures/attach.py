@@ -4,8 +4,9 @@ A figure is a function without arguments in a module of this folder, named as th
 `attachment:primer_sm.png`. It is drawn as SVG, and Chromium makes a PNG of it, at twice the resolution, because a
 notebook's SVG is not shown everywhere: JupyterLab refuses it as an attachment ("Cannot render unknown image mime
 type"); as a data URI it shows there and in slides, but not in Colab (googlecolab/colabtools#2092), and whoever opens
-the cell sees nothing else; a file beside the notebook is lost in a copy of the notebook and in Colab. A PNG that is
-attached shows in all of them. With --show FOLDER the PNGs are written there, too, and the SVGs they were made of.
+the cell sees nothing else; a file beside the notebook is lost in a copy of the notebook and in Colab; of a <picture>
+with both JupyterLab keeps only the <img>, for its sanitiser drops srcset. A PNG that is attached shows in all of them.
+With --show FOLDER the PNGs are written there, too, and the SVGs they were made of.
 """
 
 from __future__ import annotations

@@ -69,7 +69,11 @@ def locking(random: np.random.Generator) -> tuple[list[Any], Calls]:
     calls += [("unlock", [held[0]]), ("evict", [1000]), ("size", []), ("unlock", [held[0]]), ("evict", [1000])]
     calls += [("size", []), ("unlock", [held[1]]), ("evict", [1000]), ("size", [])]
     again: Calls = [("lock", [held[0][:2]]), ("evict", [1000]), ("size", [])]
-    return [], calls + 3 * again
+    # The last node of a locked path is split: both halves are locked, and both are to be unlocked.
+    own = [*writer.prompt(), 95, 96, 97]
+    parted: Calls = [writer.insert(own), ("lock", [own]), writer.insert([*own[:-1], 93, 94]), ("evict", [1000])]
+    parted += [("size", []), ("unlock", [own]), ("evict", [1000]), ("size", [])]
+    return [], calls + 3 * again + parted
 
 
 TREE = ObjectExercise(

@@ -79,6 +79,21 @@ def batch(random: np.random.Generator, ties: bool = False) -> list[Any]:
     return [requests, int(random.integers(0, 3)), page]
 
 
+def all_need_one(random: np.random.Generator) -> list[Any]:
+    """Requests of a full page each: one that goes frees room for one, and needs none itself."""
+    page, count = int(random.choice([8, 16])), int(random.integers(5, 8))
+    outputs = [1 + int(each) for each in random.permutation(count)]
+    return [[[page - each, each, each + int(random.integers(1, 200))] for each in outputs], 0, page]
+
+
+def twins(random: np.random.Generator) -> list[Any]:
+    """Of two equal requests, the first to go, the later one goes first."""
+    requests, free, page = all_need_one(random)
+    youngest = next(each for each in requests if each[1] == 1)
+    requests.insert(int(random.integers(len(requests) + 1)), list(youngest))
+    return [requests, free, page]
+
+
 def plenty(random: np.random.Generator) -> list[Any]:
     requests, _, page = batch(random)
     return [requests, needed(requests, page) + int(random.integers(0, 2)), page]
@@ -176,7 +191,9 @@ RETRACT = FunctionExercise(
     groups=(
         CaseGroup("fits", plenty, 5),
         CaseGroup("order", batch, 12),
-        CaseGroup("ties", lambda r: batch(r, ties=True), 10),
+        CaseGroup("order", all_need_one, 2),
+        CaseGroup("ties", lambda r: batch(r, ties=True), 8),
+        CaseGroup("ties", twins, 2),
         CaseGroup("last", last_one, 3),
     ),
     ideas=tuple(Idea(name, text) for name, (_, text) in RETRACT_WRONG.items()),

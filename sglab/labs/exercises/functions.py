@@ -160,13 +160,47 @@ class FunctionExercise(Exercise):
             f"failed: {str(answer['error'])[:400]}" if "error" in answer else f"returned {short(answer.get('value'))}"
         )
         given = ", ".join(short(each) for each in args)
-        return f"{self.function}({given}) {came}; expected {short(truth)}."
+        where = first_difference(answer.get("value"), truth, self.tolerance)
+        return f"{self.function}({given}) {came}; expected {short(truth)}.{where}"
 
 
 def short(value: Any) -> str:
     """A value for feedback, cut."""
     text = repr(_rounded(value))
     return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 1] + "…"
+
+
+def first_difference(given: Any, truth: Any, tolerance: float) -> str:
+    """Where two arrays part, as a sentence after a space: of what is cut the difference may not be seen.
+
+    Empty if both are shown whole, or are no arrays of one shape.
+    """
+    if not (short(given).endswith("…") or short(truth).endswith("…")):
+        return ""
+    if isinstance(truth, (list, tuple)) and not _numbers(truth):
+        if not isinstance(given, (list, tuple)) or len(given) != len(truth):
+            return ""
+        parts = zip(given, truth, strict=True)
+        i, (one, other) = next((i, each) for i, each in enumerate(parts) if not same_value(*each, tolerance))
+        told = first_difference(one, other, tolerance)
+        return f" Of the results, number {i} differs.{told}"
+    try:
+        mine, right = np.asarray(given), np.asarray(truth)
+    except ValueError:
+        return ""
+    if mine.shape != right.shape:
+        return f" The shapes differ: {list(mine.shape)}, expected {list(right.shape)}." if mine.ndim else ""
+    if not right.ndim or mine.dtype.kind not in "iufb" or right.dtype.kind not in "iufb":
+        return ""
+    with np.errstate(invalid="ignore"):
+        differs = ~(np.isclose(mine.astype(float), right.astype(float), tolerance, tolerance) | (mine == right))
+    if not differs.any():
+        return ""
+    place = tuple(int(i) for i in np.argwhere(differs)[0])
+    return (
+        f" {int(differs.sum())} of {differs.size} numbers differ, the first at {list(place)}: "
+        f"{short(mine[place])}, expected {short(right[place])}."
+    )
 
 
 def _rounded(value: Any) -> Any:
