@@ -222,8 +222,7 @@ function keepFocus(pane: HTMLElement, parts: HTMLElement[]): void {
 }
 
 function legend(dark: boolean): LegendItem[] {
-  const mark = (kind: string) =>
-    h("i", { class: `ssc-mark ssc-${kind}`, "aria-hidden": "true", "data-dark": String(dark) });
+  const mark = (kind: string) => h("i", { class: `ssc-mark ssc-${kind}`, "aria-hidden": "true" });
   return [
     { label: "waiting", mark: mark("waiting") },
     { label: "prefilled", mark: mark("prefill") },
