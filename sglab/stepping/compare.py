@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +114,15 @@ def _run(
         return None, _on_gpu(a, b, tensors)
     elif callable(b):
         copies = {name: tensor.clone() for name, tensor in tensors.items()}
+        try:
+            inspect.signature(b).bind(**copies)
+        except TypeError as error:
+            raise LaunchError(
+                f"b: the function is called with the tensors of {a.name} by name, {', '.join(copies)}, and with "
+                f"nothing else; {error}. Take these, and what else it needs from around it"
+            ) from None
+        except ValueError:  # a builtin without a signature
+            pass
         b(**copies)
         return None, copies
     else:
