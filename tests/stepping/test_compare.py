@@ -158,7 +158,7 @@ def test_what_does_not_fit_is_refused_by_name(tensors) -> None:
         parted(tensors, a, launch("other", "", x, torch.zeros(4, 64)))
     with pytest.raises(gpu.LaunchError, match="expected a launch, a device or a function"):
         sglab.compare(a, 3)
-    with pytest.raises(gpu.LaunchError, match="by name, x, out, and with nothing else; missing a .* 'n'"):
+    with pytest.raises(gpu.LaunchError, match=r"by name, x, out, and with nothing else; missing a .* 'n'"):
         parted(tensors, a, lambda x, out, n: None)
     with pytest.raises(gpu.LaunchError, match=r"expected a launch, as sglab\.step"):
         sglab.compare(x, a)
