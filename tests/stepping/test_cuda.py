@@ -267,3 +267,14 @@ def test_a_pointer_in_a_struct_that_no_tensor_explains_has_a_remedy() -> None:
         launch.session().run()
     sglab.step(sglab.cuda(source)[1, 32], packed, extra=[x]).run()
     assert x.tolist() == [7.0] * 32
+
+
+def test_a_template_without_an_instance_says_how_to_make_one() -> None:
+    template = "template <typename T> __global__ void scale(T* x, T s) { x[threadIdx.x] *= s; }\n"
+    with pytest.raises(gpu.GpuError, match=r"add template __global__ void scale<half>\(…\);"):
+        sglab.cuda(template + "__global__ void fill(float* x) { x[0] = 1; }")["scale<half>"]
+    with pytest.raises(gpu.GpuError, match=r"scale is a template without an instance: add .* scale<float>\(…\);"):
+        sglab.cuda(template)[1, 32]
+    with pytest.raises(gpu.GpuError, match=r"it has fill\. Did you mean 'fill'") as found:
+        sglab.cuda(template + "__global__ void fill(float* x) { x[0] = 1; }")["fil_"]
+    assert "template" not in str(found.value)
