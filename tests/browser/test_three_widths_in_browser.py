@@ -11,6 +11,10 @@ from playwright.sync_api import Locator, Page, expect
 from tests.support.browser.patience import settled
 
 pytest.importorskip("triton")
+import torch
+
+import sglab
+from sglab.widgets import KernelDebugger
 
 NARROW = 836
 """px of page that give a widget what JupyterLab at 1000 px does"""
@@ -172,3 +176,18 @@ def test_the_choice_of_warps_stays_while_their_list_scrolls(page: Page, saved: S
     box, bar = pane.bounding_box(), pane.locator(".kd-bar").first.bounding_box()
     assert box is not None and bar is not None
     assert bar["y"] >= box["y"] - 1
+
+
+def test_ptx_without_a_source_has_the_room_for_it_in_a_low_pane(page: Page, tmp_path: Path) -> None:
+    kernel = sglab.ptx(
+        ".version 8.5\n.target sm_90\n.address_size 64\n.visible .entry one(.param .u64 x) {\n"
+        ".reg .b64 %d<4>;\n.reg .b32 %r<3>;\nld.param.u64 %d1, [x];\nmov.u32 %r1, %tid.x;\n"
+        "mul.wide.u32 %d2, %r1, 4;\nadd.u64 %d3, %d1, %d2;\nst.global.u32 [%d3], %r1;\nret;\n}"
+    )
+    saved = KernelDebugger(sglab.step(kernel[1, 64], torch.zeros(64))).save(tmp_path / "ptx.html")
+    widget = opened(page, saved, 1440, 560)
+    codes = widget.locator(".kd-codes")
+    expect(codes).to_contain_text("no line information")
+    ptx = widget.get_by_label("PTX", exact=True).last.bounding_box()
+    assert ptx is not None
+    assert ptx["height"] > 50, "three lines"

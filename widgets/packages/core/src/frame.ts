@@ -65,7 +65,7 @@ const LEAST_DETAILS = 140;
 
 /** What is shown, in parts that stay whole where there is room for some of them only. */
 function subjectParts(text: string): HTMLElement[] {
-  return text.split(/(?<=,)(?= )|(?= · )/).map((part) => h("span", {}, part));
+  return text.split(/(?=, | · )/).map((part) => h("span", {}, part));
 }
 
 export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOptions = {}): Frame {
