@@ -9,6 +9,7 @@ import shlex
 import sys
 import webbrowser
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -125,7 +126,7 @@ def _python(
     """A kernel of a Python module; or a plain function, which is called and whose launches are caught."""
     from sglab.emulator.captures import Capture, CapturedLaunch, capture
     from sglab.stepping import cute, step
-    from sglab.stepping.triton import is_triton
+    from sglab.stepping.triton import is_triton, launched_on
 
     if is_triton(function):
         return step(function, options.grid, *args, device=device, **named)
@@ -137,8 +138,10 @@ def _python(
     if not callable(function):
         raise LaunchError(f"file: expected a kernel or a function; got {type(function).__name__}")
     made: list[Any] = []
+    plain_triton = launched_on(device) if "triton" in sys.modules else nullcontext()
     try:
-        caught = capture(lambda: made.append(function(*args, **named)))
+        with plain_triton:
+            caught = capture(lambda: made.append(function(*args, **named)))
     except LaunchError:
         if made and isinstance(made[0], CapturedLaunch | Capture):
             return made[0]

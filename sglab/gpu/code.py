@@ -13,6 +13,8 @@ from sglab.gpu.errors import SessionError
 from sglab.gpu.places import own_place, places_of, shown_path
 from sglab.gpu.triton_lines import with_callers
 
+_UNREGISTERED = "no memory was registered for this launch"
+_REMEDY = "tensors that are reached through pointers in structs or in other tensors go into extra=[…]"
 _BEFORE_PLACE = re.compile(r"PTX lines? (?:\d+ to )?(\d+)(?:, | \()")  # as the compiled core writes it
 
 
@@ -130,8 +132,8 @@ class Code(Sequence[Instruction]):
         return (chain[0][0], chain[0][1]) if chain else None
 
     def with_own_lines(self, message: str) -> str:
-        """A failure's message, in which places in inlined functions begin with the author's line, and cells of a
-        notebook have their numbers."""
+        """A failure's message, in which places in inlined functions begin with the author's line, cells of a notebook
+        have their numbers, and a pointer that no argument explains has a remedy."""
         chains = {row[0]: [(file, line) for file, line, *_ in row[3]] for row in self.rows if len(row[3]) > 1}
         parts, done = [], 0
         for found in _BEFORE_PLACE.finditer(message):
@@ -143,7 +145,7 @@ class Code(Sequence[Instruction]):
         text = "".join(parts) + message[done:]
         for file in {row[3][0][0] for row in self.rows if row[3]}:
             text = text.replace(f"{file}:", f"{shown_path(file)}:")
-        return text
+        return text.replace(_UNREGISTERED, f"{_UNREGISTERED}: {_REMEDY}")
 
     @cached_property
     def line_numbers(self) -> list[int]:

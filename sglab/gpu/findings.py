@@ -51,7 +51,7 @@ class Party:
         return f"{who}, {what}PTX line {self.ptx_line} `{_short(self.instruction.text)}`{source}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finding:
     """One thing that is wrong with a launch. The same kind at the same instructions is one finding.
 
@@ -106,6 +106,15 @@ class Finding:
         if self.count > 1:
             parts.append(f"  {self.count} times")
         return "\n".join(parts)
+
+    def __repr__(self) -> str:
+        """Short, for a list of them; `str` has the sentences."""
+        if self.at is None:
+            return f"<{self.severity} {self.kind}>"
+        where = self.at.instruction.places[:1] if self.at.instruction else []
+        lanes = f" {_lanes(self.at.lanes)}" if self.at.lanes else ""
+        place = "".join(f", {each}" for each in where or ([f"PTX line {self.ptx_line}"] if self.ptx_line else []))
+        return f"<{self.severity} {self.kind}: CTA {self.at.cta} warp {self.at.warp}{lanes}{place}>"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """In a notebook, where a cell ends with `launch.run().findings`: the sentences, not the fields."""

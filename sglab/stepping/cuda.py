@@ -88,7 +88,9 @@ class Program(Mapping[str, "OwnKernel"]):
         self._compiled, self._arch, self._names, self._typed = compiled, arch, names, typed
         self._modules: dict[str, Module] = {}
         if not len(self.module(arch or DEFAULT_ARCH)):
-            raise GpuError("the source has no kernel: no __global__ function, and no .entry, came out of it")
+            raise GpuError(
+                f"the source has no kernel: no __global__ function, and no .entry, came out of it{self._no_instance()}"
+            )
 
     def module(self, arch: str) -> Module:
         """The PTX for an architecture, unless one was given at the beginning."""
@@ -99,7 +101,10 @@ class Program(Mapping[str, "OwnKernel"]):
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
-            return OwnKernel(self, self._any()[key].name)
+            try:
+                return OwnKernel(self, self._any()[key].name)
+            except GpuError as error:
+                raise GpuError(f"{error}{self._no_instance(key)}") from None
         if len(self) > 1:
             names = [source_name(entry) for entry in self]
             listed = ", ".join(names)
@@ -119,6 +124,16 @@ class Program(Mapping[str, "OwnKernel"]):
 
     def _any(self) -> Module:
         return next(iter(self._modules.values()))
+
+    def _no_instance(self, key: str = "") -> str:
+        """What to add for a kernel that the source has as a template only: `key`, or any."""
+        wanted = key.partition("<")[0]
+        missing = [name for name in self._names if not any(_is(entry, name) for entry in self)]
+        found = next((name for name in missing if name == wanted or not wanted), None)
+        if found is None:
+            return ""
+        arguments = key[len(wanted) :] or "<float>"
+        return f". {found} is a template without an instance: add template __global__ void {found}{arguments}(…);"
 
     def short_names(self) -> list[str]:
         """The kernels' names in the source, of those that came out once: a template's instances have one name."""

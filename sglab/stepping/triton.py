@@ -3,9 +3,10 @@ driver."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from types import FunctionType
 from typing import Any
 
@@ -30,6 +31,7 @@ def is_triton(function: Any) -> bool:
 
 def gridded(launch: Any) -> tuple[Any, Any] | None:
     """The kernel and the grid inside of what `kernel[grid]` gives: a function that remembers both."""
+    launch = getattr(launch, "__wrapped__", launch)  # by launched_on
     if isinstance(launch, partial) and "grid" in launch.keywords:
         owner = getattr(launch.func, "__self__", None)
         return (owner, launch.keywords["grid"]) if is_triton(owner) else None
@@ -87,6 +89,33 @@ class _Interpreted:
 
     def last_store(self, address: int, nbytes: int) -> InterpretedStore | None:
         return last_store(self.kernel, self.grid, self.values, address, nbytes)
+
+
+@contextmanager
+def launched_on(device: EmulatedDevice) -> Iterator[None]:
+    """What is launched meanwhile of plain `@triton.jit` kernels, on tensors that are on no GPU, runs on `device`."""
+    from triton.runtime.jit import KernelInterface
+
+    usual = KernelInterface.__getitem__
+
+    def chosen(function: Any, grid: Any) -> Any:
+        theirs = usual(function, grid)
+        if not type(function).__module__.startswith("triton."):
+            return theirs  # sglab's own finds its device itself
+
+        @wraps(theirs)
+        def launch(*args: Any, **kwargs: Any) -> Any:
+            if gpu_of([value for _, value in tensors({"args": args, **kwargs})]) is not None:
+                return theirs(*args, **kwargs)
+            return device.run(triton_launch(function, grid, args, kwargs, device).launch)
+
+        return launch
+
+    KernelInterface.__getitem__ = chosen
+    try:
+        yield
+    finally:
+        KernelInterface.__getitem__ = usual
 
 
 def _unwrapped(function: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, dict[str, Any], list[str]]:

@@ -8,14 +8,14 @@ from typing import Any
 
 from sglab.compilers.triton_aot import TritonProgram, compile_triton
 from sglab.emulator.device import EmulatedDevice
-from sglab.gpu.arguments import Allocation
+from sglab.gpu.arguments import Allocation, Held
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import LaunchError
 from sglab.gpu.geometry import LaunchConfig, make_geometry
 from sglab.gpu.module import Kernel, Module
 from sglab.gpu.signature import Dim3
 from sglab.triton.packing import ParameterPlan
-from sglab.triton.routing import storages
+from sglab.triton.routing import storages, tensors
 from sglab.triton.specialize import Bound, Specializer, language_is_interpreted
 
 _ABSENT = object()
@@ -66,7 +66,8 @@ class EmulatedLauncher:
             signature, device.arch, LaunchConfig(ctas, 32 * program.num_warps, cluster, program.smem)
         )
         kept = [*bound.values.values(), memory]
-        return Launch(compiled.kernel, geometry, params, tuple(spans), keep=kept)
+        held = tuple(Held(name, tensor, tensor.data_ptr()) for name, tensor in tensors(bound.values))
+        return Launch(compiled.kernel, geometry, params, tuple(spans), keep=kept, tensors=held)
 
     def _get(self, device: EmulatedDevice, specializer: Specializer, bound: Bound) -> Compiled:
         key = (device.arch.capability, bound.key)

@@ -1,5 +1,7 @@
 """`sglab step`: a kernel of one's own from a file, without a notebook."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -136,3 +138,39 @@ def test_arguments_are_written_as_words(tmp_path: Path) -> None:
 
 def test_sizes_are_written_with_commas_or_crosses() -> None:
     assert [dims(text) for text in ("4", "2,8", "2x8x1")] == [(4,), (2, 8), (2, 8, 1)]
+
+
+def test_the_command_runs_as_a_module_where_its_script_is_not_on_path() -> None:
+    done = subprocess.run([sys.executable, "-m", "sglab", "step", "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage: sglab step")
+
+
+def test_launches_of_plain_triton_kernels_in_a_function_are_caught(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    source = """import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def twice(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
+
+
+tuned = triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"])(twice)
+
+
+def run(n):
+    x, y = torch.ones(n), torch.zeros(n)
+    twice[(2,)](x, y, n, BLOCK=64)
+    tuned[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](y, x, n)
+    assert x.tolist() == [4.0] * n
+"""
+    (tmp_path / "several.py").write_text(source)
+    found = launch_of(build_parser().parse_args(["step", f"{tmp_path / 'several.py'}::run", "--arg", "100"]))
+    assert isinstance(found, Capture)
+    assert [launch.name for launch in found] == ["twice", "twice"]
+    from triton.runtime.jit import KernelInterface
+
+    assert "sglab" not in KernelInterface.__getitem__.__module__, "Triton is left as it was"

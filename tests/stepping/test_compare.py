@@ -158,6 +158,8 @@ def test_what_does_not_fit_is_refused_by_name(tensors) -> None:
         parted(tensors, a, launch("other", "", x, torch.zeros(4, 64)))
     with pytest.raises(gpu.LaunchError, match=r'expected a launch, a device, "interpreter" or a function; got int'):
         sglab.compare(a, 3)
+    with pytest.raises(gpu.LaunchError, match="a parameter n, which is no tensor"):
+        parted(tensors, a, lambda x, out, n: None)
     with pytest.raises(gpu.LaunchError, match=r"expected a launch, as sglab\.step"):
         sglab.compare(x, a)
 

@@ -1,5 +1,7 @@
 """`sglab.cuda`, `sglab.ptx` and the cell magic: CUDA C++ and PTX of one's own."""
 
+import re
+import struct
 from pathlib import Path
 
 import pytest
@@ -242,3 +244,37 @@ def test_a_cell_that_ends_with_findings_shows_their_sentences() -> None:
     shown = shell.display_formatter.format(found)[0]["text/plain"]
     assert "error: lost_update: " in shown and "CTA (0, 0, 0) warp 0 lane 0, at PTX line" in shown
     assert "Party(" not in shown
+
+
+def test_findings_are_short_in_a_list() -> None:
+    kernel = sglab.cuda('extern "C" __global__ void count(int* n) {\n  int now = *n;\n  *n = now + 1;\n}')
+    found = sglab.step(kernel[2, 32], torch.zeros(1, dtype=torch.int32)).run().findings
+    assert str(found[:1]) == f"({found[0]!r},)"
+    assert re.fullmatch(
+        r"<error lost_update: CTA \(0, 0, 0\) warp 0 lanes? [\d, -]+, kernel\.cu:[23]>", repr(found[0])
+    ), repr(found[0])
+    assert "\n" in str(found[0])
+
+
+def test_a_pointer_in_a_struct_that_no_tensor_explains_has_a_remedy() -> None:
+    source = 'struct P { float* x; int n; };\nextern "C" __global__ void one(P p) { p.x[threadIdx.x] = p.n; }'
+    x = torch.zeros(32)
+    packed = struct.pack("Pi4x", x.data_ptr(), 7)
+    launch = sglab.step(sglab.cuda(source)[1, 32], packed)
+    with pytest.raises(gpu.KernelError, match=r"no memory was registered for this launch: .*go into extra=\[…\]"):
+        launch.run()
+    with pytest.raises(gpu.KernelError, match=r"go into extra=\[…\]"):
+        launch.session().run()
+    sglab.step(sglab.cuda(source)[1, 32], packed, extra=[x]).run()
+    assert x.tolist() == [7.0] * 32
+
+
+def test_a_template_without_an_instance_says_how_to_make_one() -> None:
+    template = "template <typename T> __global__ void scale(T* x, T s) { x[threadIdx.x] *= s; }\n"
+    with pytest.raises(gpu.GpuError, match=r"add template __global__ void scale<half>\(…\);"):
+        sglab.cuda(template + "__global__ void fill(float* x) { x[0] = 1; }")["scale<half>"]
+    with pytest.raises(gpu.GpuError, match=r"scale is a template without an instance: add .* scale<float>\(…\);"):
+        sglab.cuda(template)[1, 32]
+    with pytest.raises(gpu.GpuError, match=r"it has fill\. Did you mean 'fill'") as found:
+        sglab.cuda(template + "__global__ void fill(float* x) { x[0] = 1; }")["fil_"]
+    assert "template" not in str(found.value)

@@ -81,11 +81,13 @@ def test_a_launch_runs_again_on_what_its_tensors_hold_now() -> None:
     session = capture().session()
     widget = KernelDebugger(session)
     held = session.launch.tensors[0]
-    held.tensor.add_(0)  # a write, of the same values
+    before = held.tensor.clone()
+    held.tensor.add_(1)
     widget.after_cell()
     assert "changed after this run" in widget.outdated
     widget.run_again()
     assert widget.outdated == "" and widget.session is session and session.restarts == 1
+    held.tensor.copy_(before)  # other tests have the same launch
 
 
 def test_a_plan_is_stale_when_the_batch_has_other_lengths() -> None:

@@ -39,8 +39,8 @@ export function backendDetails(
     definitions([
       ["kernels", row.kernels || "registered by you"],
       ["run on", row.machine || "–"],
-      ["here", row.here || "–"],
-      ...(row.differs ? ([["otherwise", row.differs]] as const) : []),
+      ["here", prose(row.here || "–")],
+      ...(row.differs ? ([["otherwise", prose(row.differs)]] as const) : []),
       ["page size", `${row.pageSize}${row.named.length ? `: ${row.named.join("; ")}` : ""}`],
     ]),
   );
@@ -50,6 +50,12 @@ export function backendDetails(
     parts.push(...costParts(row), ...planParts(row.plan), ...arrayParts(row), ...scratchParts(row));
   }
   return parts;
+}
+
+/** Text with `code` between backticks. */
+function prose(text: string): HTMLElement {
+  const parts = text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
+  return h("span", {}, ...parts);
 }
 
 function opened(row: Row, live: boolean, busy: boolean, actions: DetailActions): HTMLElement[] {

@@ -63,6 +63,11 @@ const MOST_ROOM = 4000; // where nothing limits it, as in print
 const PADDING = 24; // of the widget and above its body
 const LEAST_DETAILS = 140;
 
+/** What is shown, in parts that stay whole where there is room for some of them only. */
+function subjectParts(text: string): HTMLElement[] {
+  return text.split(/(?=, | · )/).map((part) => h("span", {}, part));
+}
+
 export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOptions = {}): Frame {
   const title = h("strong", { class: "sg-title", id: uniqueId("title") });
   const subject = h("span", { class: "sg-subject" });
@@ -125,8 +130,8 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
     tooltip: makeTooltip(root),
     setHeader(header) {
       setText(title, header.title);
-      setText(subject, header.subject);
       const { subject: short, whole = "" } = header;
+      if (subject.textContent !== short) subject.replaceChildren(...subjectParts(short));
       subject.title = short.includes(whole) ? short : `${short}\n${whole}`;
       setText(badge, header.badge.text);
       badge.title = header.badge.title;

@@ -8,7 +8,7 @@ import { probability } from "./words";
 
 const BOX = { width: 74, height: 24 };
 const LEAST_COLUMN = 92;
-const ROW = 50;
+const ROW = { least: 50, most: 72 };
 const EDGE = 8;
 const TOP = 10;
 
@@ -62,7 +62,8 @@ export class TreeView {
       Math.max(LEAST_COLUMN, (shown.width - 2 * EDGE - BOX.width) / Math.max(1, columns - 1)),
     );
     const width = 2 * EDGE + BOX.width + (columns - 1) * column;
-    const height = TOP + rows * ROW;
+    const row = Math.max(ROW.least, Math.min(ROW.most, Math.floor((shown.height - TOP) / rows)));
+    const height = TOP + rows * row;
     const svg = this.#svg;
     svg.setAttribute("width", String(width));
     svg.setAttribute("height", String(height));
@@ -71,9 +72,9 @@ export class TreeView {
       "aria-label",
       `Draft tree of pass ${pass.number}: ${pass.nodes.length} nodes, ${columns - 1} levels of drafts`,
     );
-    this.element.style.height = `${Math.max(ROW * 2, shown.height)}px`;
+    this.element.style.height = `${Math.max(ROW.least * 2, shown.height)}px`;
     const x = (node: number) => EDGE + (places[node]?.column ?? 0) * column;
-    const y = (node: number) => TOP + (places[node]?.row ?? 0) * ROW;
+    const y = (node: number) => TOP + (places[node]?.row ?? 0) * row;
     svg.replaceChildren();
     pass.nodes.forEach((node, i) => {
       if (node.parent < 0) return;
@@ -129,7 +130,7 @@ export class TreeView {
     const box = this.element;
     if (x(node) < box.scrollLeft || x(node) + BOX.width > box.scrollLeft + box.clientWidth)
       box.scrollLeft = x(node) - box.clientWidth / 2;
-    if (y(node) < box.scrollTop || y(node) + ROW > box.scrollTop + box.clientHeight)
+    if (y(node) < box.scrollTop || y(node) + ROW.least > box.scrollTop + box.clientHeight)
       box.scrollTop = y(node) - box.clientHeight / 2;
   }
 }

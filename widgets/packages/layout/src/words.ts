@@ -59,7 +59,7 @@ export function elementRows(tile: Tile, i: number): Row[] {
   return [
     ...rows,
     ["index", `${format.count(tile.index(i))} (first mode fastest)`],
-    ["offset", `${format.count(tile.place[i] as number)} elements of ${element}`],
+    ["offset", `${format.plural(tile.place[i] as number, "element")} of ${element}`],
     ["address", `base + ${hex(tile.byte(i))} (byte ${format.count(tile.byte(i))})`],
     ["bank", `${banks}${inside}`],
     ["16-byte chunk", `${Math.floor((tile.byte(i) % 128) / 16)} of line ${tile.placeRow(i)}`],

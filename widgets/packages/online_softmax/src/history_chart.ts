@@ -18,6 +18,8 @@ export interface Chart {
   /** What the right one keeps; drawn thin and dashed where they differ. */
   right: (step: number) => number;
   text: (value: number) => string;
+  /** The same on the axis, whose ends are written alike; absent, as `text`. */
+  axis?: (ends: readonly number[]) => string[];
   logarithmic?: boolean;
   /** Values that the axis holds at least. */
   least?: [number, number];
@@ -90,13 +92,14 @@ function axes(
 ): SVGElement[] {
   const text = (at: { x: number; y: number; "text-anchor": string }, said: string) =>
     s("text", { ...at, class: "sgs-axis" }, said);
-  const value = (at: number) => chart.text(Number((chart.logarithmic ? 10 ** at : at).toPrecision(3)));
+  const ends = [high, low].map((at) => Number((chart.logarithmic ? 10 ** at : at).toPrecision(3)));
+  const [upper, lower] = (chart.axis ?? ((values) => values.map(chart.text)))(ends) as [string, string];
   const left = { x: LEFT - 4, "text-anchor": "end" };
   const below = { y: HEIGHT - 3, "text-anchor": "middle" };
   const numbers = [1, ...(steps > 1 ? [steps] : [])];
   return [
-    text({ ...left, y: TOP + 5 }, value(high)),
-    ...(high > low ? [text({ ...left, y: HEIGHT - BOTTOM - TOP + 4 }, value(low))] : []),
+    text({ ...left, y: TOP + 5 }, upper),
+    ...(high > low ? [text({ ...left, y: HEIGHT - BOTTOM - TOP + 4 }, lower)] : []),
     ...numbers.map((number) => text({ ...below, x: Math.min(x(number - 1), width - 10) }, String(number))),
     text({ ...below, x: (LEFT + width) / 2 }, "tile"),
   ];

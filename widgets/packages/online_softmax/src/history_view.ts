@@ -4,7 +4,7 @@ import { h } from "@sglab/core";
 import type { Recorded } from "./data";
 import type { FormulaName } from "./formulas";
 import { type Chart, drawChart } from "./history_chart";
-import { type Base, errorText, number } from "./numbers";
+import { type Base, errorAxis, errorText, number } from "./numbers";
 
 export interface HistoryShown {
   recorded: Recorded;
@@ -69,6 +69,7 @@ function chartsOf({ recorded, formula, base }: HistoryShown): Chart[] {
       value: (step) => state(step).error,
       right: (step) => right(step).error,
       text: errorText,
+      axis: errorAxis,
       logarithmic: true,
     },
   ];

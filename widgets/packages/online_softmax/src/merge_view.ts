@@ -6,7 +6,7 @@ import { type Box, boxesOf } from "./merge_layout";
 import { type Base, errorText, isBad, number } from "./numbers";
 import { nodeName } from "./steps";
 
-const LEVEL = 74;
+const LEVEL = { most: 74, least: 62 };
 const NODE = 56;
 const MAX_HEIGHT = 374; // of .sgs-tree-box, without its padding
 const SCROLL_BAR = 16;
@@ -39,15 +39,18 @@ export function treeView(
   shown: TreeShown,
   theme: Theme,
   width: number,
+  room: number,
   press: (node: number) => void,
 ): HTMLElement {
   const rows = 1 + Math.max(...boxesOf(shown.plan, shown.splits, width).map(({ row }) => row));
-  const height = (rows - 1) * LEVEL + NODE;
+  const fitting = Math.floor((room - NODE) / Math.max(1, rows - 1));
+  const level = Math.max(LEVEL.least, Math.min(LEVEL.most, fitting));
+  const height = (rows - 1) * level + NODE;
   const inner = height > MAX_HEIGHT ? width - SCROLL_BAR : width;
   const boxes = boxesOf(shown.plan, shown.splits, inner);
   const centre = (node: number) => {
     const { x, wide, row } = boxes[node] as Box;
-    return { x, y: row * LEVEL, wide };
+    return { x, y: row * level, wide };
   };
   const links = s("svg", { width: inner, height, "aria-hidden": "true", class: "sgs-links" });
   shown.plan.forEach((taken, k) => {

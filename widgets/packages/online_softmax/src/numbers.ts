@@ -32,6 +32,13 @@ export function errorText(value: number): string {
     : value.toExponential(1).replaceAll("-", "−");
 }
 
+/** Relative errors that are read against each other: all in percent, or all as powers of ten. */
+export function errorAxis(values: readonly number[]): string[] {
+  if (values.every((value) => value >= 0.01 || value === 0)) return values.map(errorText);
+  const power = (value: number) => (value === 0 ? "0" : Number(value.toPrecision(1)).toExponential());
+  return values.map((value) => power(value).replace("e+0", "").replace("e+", "e").replaceAll("-", "−"));
+}
+
 /** What float16 weights explain on thousands of keys, with room. */
 export const BAD = 5e-3;
 

@@ -25,6 +25,7 @@ export interface View {
   draw(position: number, selectedSplit: number | undefined, theme: Theme, width: number): void;
 }
 
+const TREE_PADDING = 8;
 const HINT = "Press a partial, or the ↓ key, to see it and to change what it holds.";
 
 export function makeView(frame: Frame, disposer: Disposer, model: Model, actions: Actions): View {
@@ -49,7 +50,7 @@ export function makeView(frame: Frame, disposer: Disposer, model: Model, actions
         label: "Tile by tile",
         panel: h("div", {}, history, heading("O, one cell per dimension"), output.root),
       },
-      { id: "merges", label: "Partials and merges", panel: h("div", {}, heading("", byHand), tree, result) },
+      { id: "merges", label: "Partials and merges", panel: h("div", {}, heading("", byHand), result, tree) },
     ],
     "Tiles, or what is made of them",
     disposer,
@@ -58,7 +59,7 @@ export function makeView(frame: Frame, disposer: Disposer, model: Model, actions
   hearPointer(scores, frame, model, actions);
   let wasMerging = false;
   let shownDetails = "";
-  let shownTree = "";
+  let shownTree = { state: "", room: 0 };
 
   function drawTop(
     run: Recorded,
@@ -96,9 +97,17 @@ export function makeView(frame: Frame, disposer: Disposer, model: Model, actions
     width: number,
   ): void {
     const ready = model.results.map((_, node) => model.endOf(node) <= position);
-    const key = JSON.stringify([model.turn, ready, model.armed, selectedSplit, theme.dark, width]);
-    if (key === shownTree) return;
-    shownTree = key;
+    const state = JSON.stringify([model.turn, ready, model.armed, selectedSplit, theme.dark, width]);
+    if (state !== shownTree.state) {
+      byHand.hidden = model.choices.order !== "hand";
+      undo.disabled = model.plan.length === 0;
+      result.replaceChildren(
+        conclusion(run, model.choices.base, model.final, model.kernelError, model.held.size > 0),
+      );
+    }
+    const room = roomBelow(tree);
+    if (state === shownTree.state && room === shownTree.room) return;
+    shownTree = { state, room };
     const focused = (tree.getRootNode() as Document | ShadowRoot).activeElement;
     const node = focused && tree.contains(focused) ? (focused as HTMLElement).dataset.node : undefined;
     const shown = {
@@ -111,15 +120,17 @@ export function makeView(frame: Frame, disposer: Disposer, model: Model, actions
       armed: model.armed,
       selectedSplit,
     };
-    const drawn = treeView(shown, theme, width, actions.press);
+    const drawn = treeView(shown, theme, width, room, actions.press);
     tree.replaceChildren(drawn);
     if (node !== undefined)
       drawn.querySelector<HTMLElement>(`[data-node="${node}"]`)?.focus({ preventScroll: true });
-    byHand.hidden = model.choices.order !== "hand";
-    undo.disabled = model.plan.length === 0;
-    result.replaceChildren(
-      conclusion(run, model.choices.base, model.final, model.kernelError, model.held.size > 0),
-    );
+  }
+
+  /** What is left of the view for what begins with `part`; as much as it likes while it is out of sight. */
+  function roomBelow(part: HTMLElement): number {
+    if (part.offsetParent === null) return Number.POSITIVE_INFINITY;
+    const above = part.getBoundingClientRect().top - frame.view.getBoundingClientRect().top;
+    return frame.room() - above - frame.view.scrollTop - TREE_PADDING;
   }
 
   /** Only when something in it has changed: a list that is open must stay open while the run plays. */

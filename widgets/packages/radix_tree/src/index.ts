@@ -42,6 +42,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
   let selected: number | undefined;
   let order: number[] = [];
   let tallest = 0;
+  let room = ""; // what `tallest` was measured in
   let built = false; // tabs open before there is anything to draw
   const transport = new Transport();
   const growing = new Growing(transport);
@@ -61,6 +62,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
   const picture = makePicture(frame.tooltip, disposer, (node) => select(node));
   const pool = makePool((node) => select(node));
+  frame.view.classList.add("srt-view");
   frame.view.append(picture.root, pool.root);
   disposer.listen(pool.canvas, "click", (event) => {
     const op = pool.opAt(event.offsetX);
@@ -161,7 +163,9 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     const layout = layoutOf(tree, before, op.del ?? []);
     order = [...layout.places.values()].filter(({ ghost }) => !ghost).map(({ node }) => node.id);
     const shown = { layout, op, pageSize: source.get("page_size"), selected, clock: op.clock };
-    picture.show(shown, frame.view.clientWidth, Math.max(LEAST, frame.room() - BELOW), theme());
+    const beside = frame.details.offsetTop === frame.view.offsetTop; // or below the picture
+    const height = beside ? frame.room() : frame.room() / 2;
+    picture.show(shown, frame.view.clientWidth, Math.max(LEAST, height - BELOW), theme());
     pool.show(states.ops, at, tree, source.get("pool_size"), frame.view.clientWidth, theme());
     const told: Told = {
       states,
@@ -178,8 +182,12 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
       opPane.replaceChildren(...opDetails({ ...told, tree: op.evicted ? tree : told.tree }));
     if (tabs.current === "node") nodePane.replaceChildren(...nodeDetails({ ...told, tree }, selected));
     attention.show(op.step, op.kind === "start" ? "Go to an operation of a step first." : undefined);
-    tallest = Math.max(tallest, frame.view.scrollHeight, frame.details.scrollHeight);
-    frame.view.style.minHeight = `${Math.min(frame.room(), tallest)}px`; // the transport stays under the pointer
+    const measured = `${frame.view.clientWidth} ${height}`;
+    if (measured !== room) tallest = 0;
+    room = measured;
+    const drawn = picture.root.offsetHeight + pool.root.offsetHeight;
+    tallest = Math.max(tallest, drawn, beside ? frame.details.scrollHeight : 0);
+    frame.view.style.minHeight = `${Math.min(height, tallest)}px`; // the transport stays under the pointer
   });
   built = true;
   frame.setLegend(LEGEND());

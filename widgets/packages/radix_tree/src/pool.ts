@@ -1,6 +1,7 @@
 // Under the tree: the pool over all operations, and the leaves in the order in which they would go now.
 
 import { format, h, sharedPaint, sizeCanvas, type Theme } from "@sglab/core";
+import { HELD } from "@sglab/engine/held";
 import { link } from "@sglab/engine/parts";
 import type { Op } from "./protocol";
 import type { Tree, TreeNode } from "./states";
@@ -62,14 +63,15 @@ export function makePool(pick: (node: number) => void): Pool {
         "aria-label",
         `The pool: ${free} slots free, ${evictable} evictable, ${locked} locked in the tree, of ${poolSize}`,
       );
+      const shade = theme.dark ? "dark" : "light";
       ops.forEach((op, i) => {
         const [open, loose, held] = op.pool;
         const outside = poolSize - open - loose - held;
         context.globalAlpha = i > index ? 0.3 : 1;
         let y = HEIGHT - 1;
         for (const [slots, fill] of [
-          [outside, theme.muted],
-          [held, theme.dark ? "#c7a35a" : "#8a6d1d"],
+          [outside, HELD.private[shade]],
+          [held, HELD.protected[shade]],
           [loose, sharedPaint().empty(theme.text)],
         ] as const) {
           const tall = (slots / poolSize) * (HEIGHT - 2);

@@ -4,7 +4,7 @@ import type { Joint, Weight } from "./protocol";
 import { layersOf } from "./shards_view";
 import { trackOf } from "./steps";
 import { shapes } from "./table_view";
-import { reason, rule, sentence, shortName } from "./words";
+import { reason, rule, sentence, shortName, wrapped } from "./words";
 
 function joint(module: string, change: Partial<Joint> = {}): Joint {
   return {
@@ -112,4 +112,18 @@ it("weights are grouped by layer, those around them last", () => {
     "10",
     "around",
   ]);
+});
+
+describe("wrapped", () => {
+  it.each([
+    ["1 · mlp", 14, ["1 · mlp"]],
+    ["gather, SUM_LEN", 12, ["gather,", "SUM_LEN"]],
+    ["0 · mlp.down_proj", 12, ["0 · mlp.", "down_proj"]],
+    ["logits to rank 0", 11, ["logits to", "rank 0"]],
+    ["dispatch: rows of every token", 10, ["dispatch:", "rows of e…"]],
+    ["unbreakable", 4, ["unbr", "eak…"]],
+  ])("%s in %i characters", (name, most, lines) => {
+    expect(wrapped(name, most)).toEqual(lines);
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(most);
+  });
 });

@@ -3,13 +3,15 @@
 import { h, SvgPaint, s, type Tooltip, uniqueId } from "@sglab/core";
 import { endOf, metAt, type Recorded, spanOf } from "./data";
 import { KIND_LOOKS } from "./looks";
-import { micros, NAMES, shortName } from "./words";
+import type { Joint } from "./protocol";
+import { micros, NAMES, shortName, wrapped } from "./words";
 
 const LEFT = 52;
 const RIGHT = 10;
 const ROW = 34;
 const BAR = 24;
 const AXIS = 20;
+const LINE = 13; // of a collective's name, which may take two
 const LEAST = 1.5;
 const TICK_LABEL = 46;
 const CELL = 56;
@@ -57,7 +59,9 @@ export class TimelineView {
     const inner =
       axis === "time" ? width - LEFT - RIGHT : Math.max(width - LEFT - RIGHT, joints.length * CELL);
     const whole = inner + LEFT + RIGHT;
-    const height = run.size * ROW + AXIS;
+    const cell = inner / Math.max(1, joints.length);
+    const names = axis === "order" ? joints.map((joint) => nameLines(joint, cell)) : [];
+    const height = run.size * ROW + AXIS + (names.some((lines) => lines.length > 1) ? LINE : 0);
     const svg = this.#svg;
     svg.setAttribute("width", String(whole));
     svg.setAttribute("height", String(height));
@@ -70,7 +74,6 @@ export class TimelineView {
     const paint = new SvgPaint(defs, uniqueId("ranks"));
     const parts: SVGElement[] = [defs];
     const x = (time: number) => LEFT + (inner * time) / last;
-    const cell = inner / Math.max(1, joints.length);
     for (let rank = 0; rank < run.size; rank++) {
       const y = rank * ROW + 4;
       parts.push(s("text", { x: 2, y: y + 16, class: "srk-label" }, `rank ${rank}`));
@@ -127,7 +130,7 @@ export class TimelineView {
       parts.push(s("line", { x1: at, x2: at, y1: 0, y2: run.size * ROW, class: "srk-cursor" }));
     }
     if (axis === "time") parts.push(...timeAxis(last, x, run.size * ROW));
-    else parts.push(...orderAxis(recorded, cell, run.size * ROW));
+    else parts.push(...orderAxis(names, cell, run.size * ROW));
     svg.replaceChildren(...parts);
     if (axis === "order" && now) {
       const at = LEFT + position * cell;
@@ -180,11 +183,14 @@ function tick(time: number, step: number): string {
   return `${time.toFixed(0)} µs`;
 }
 
-function orderAxis({ joints }: Recorded, cell: number, y: number): SVGElement[] {
-  const most = Math.max(2, Math.floor(cell / 6.2) - 1);
-  return joints.map(({ module, what }, at) => {
-    const name = what || shortName(module) || "";
-    const text = name.length > most ? `${name.slice(0, most - 1)}…` : name;
-    return s("text", { x: LEFT + at * cell + 2, y: y + 14, class: "srk-axis" }, text);
-  });
+function nameLines({ module, what }: Joint, cell: number): string[] {
+  return wrapped(what || shortName(module) || "", Math.max(2, Math.floor(cell / 6.2) - 1));
+}
+
+function orderAxis(names: readonly string[][], cell: number, y: number): SVGElement[] {
+  return names.flatMap((lines, at) =>
+    lines.map((line, i) =>
+      s("text", { x: LEFT + at * cell + 2, y: y + 14 + i * LINE, class: "srk-axis" }, line),
+    ),
+  );
 }

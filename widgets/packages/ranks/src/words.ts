@@ -25,6 +25,18 @@ export function shortName(module: string): string {
     .replace("self_attn.", "");
 }
 
+/** A name in at most two lines of `most` characters, broken at a space, or else after a point or an underscore. */
+export function wrapped(name: string, most: number): string[] {
+  if (name.length <= most) return [name];
+  const last = (breaks: RegExp) =>
+    Math.max(...[...name.matchAll(breaks)].map(({ index }) => index).filter((at) => at <= most), 0);
+  const [space, inWord] = [last(/(?<!·) (?!·)/g), last(/(?<=[._])/g)];
+  const end = space || inWord || most;
+  const rest = name.slice(end).trimStart();
+  const second = rest.length > most ? `${rest.slice(0, most - 1)}…` : rest;
+  return [name.slice(0, end).trimEnd(), second];
+}
+
 /** Why a layer needs it. */
 export function reason(joint: Joint, pass: PassInfo | undefined): string {
   const { kind, what, moduleClass } = joint;

@@ -1,6 +1,7 @@
 // Under the board, step by step: tokens of each pass, the KV pool's pages, the new-token ratio.
 
 import { format, h, type Rect, sharedPaint, sizeCanvas, type Theme } from "@sglab/core";
+import { HELD } from "@sglab/engine/held";
 import { LABELS } from "./board";
 import { newTokens, parts, type Run } from "./model";
 import type { Facts, Step } from "./protocol";
@@ -26,12 +27,6 @@ export interface Charts {
 }
 
 export const POOL_PARTS = ["private", "protected", "evictable", "free"] as const;
-
-/** Apart in greyscale as well, in a light and in a dark theme; scheduler.css has the same for the legend. */
-export const HELD = {
-  private: { light: "#1d4468", dark: "#c4def5" },
-  protected: { light: "#8a6d1d", dark: "#c7a35a" },
-};
 
 /** Tones with hatches: whose slots they are, not which request's. */
 export function poolFill(part: (typeof POOL_PARTS)[number], theme: Theme): string | CanvasPattern {

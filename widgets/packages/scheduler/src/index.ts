@@ -166,7 +166,7 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
     if (tabs.current === "step") keepFocus(stepPane, stepDetails(run, facts, at, dark, goes));
     if (tabs.current === "request") keepFocus(requestPane, requestDetails(run, selected, at, goes));
     attention.show(at, refusal(run, at));
-    frame.setLegend(legend(theme().dark));
+    frame.setLegend(legend());
   });
   built = true;
 
@@ -221,9 +221,8 @@ function keepFocus(pane: HTMLElement, parts: HTMLElement[]): void {
   if (focused >= 0) pane.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
 }
 
-function legend(dark: boolean): LegendItem[] {
-  const mark = (kind: string) =>
-    h("i", { class: `ssc-mark ssc-${kind}`, "aria-hidden": "true", "data-dark": String(dark) });
+function legend(): LegendItem[] {
+  const mark = (kind: string) => h("i", { class: `ssc-mark ssc-${kind}`, "aria-hidden": "true" });
   return [
     { label: "waiting", mark: mark("waiting") },
     { label: "prefilled", mark: mark("prefill") },

@@ -30,9 +30,9 @@ import type { Facts } from "./words";
 const TOUR: TourStep[] = [
   { key: "ArrowRight", text: "to step to the next instruction that touches tensor memory." },
   { press: ".stm-map", text: "a cell of the map: who owns it, what it holds, who wrote it last." },
+  { key: "Shift+ArrowRight", presses: 3, text: "three times, to what happens to that cell." },
   { key: "2", text: "to see values instead of owners; 3 shows what is still needed, 4 who wrote last." },
-  { key: "+", text: "to zoom in; 0 shows everything." },
-  { key: "1", text: "to see the owners again. ? lists all keys." },
+  { key: "1", text: "to see the owners again; + zooms in, 0 shows everything. ? lists all keys." },
 ];
 
 function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMORY>): void {

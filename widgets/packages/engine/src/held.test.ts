@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { HELD } from "./charts";
+import { HELD } from "./held";
 
 /** WCAG 2: relative luminance, which is what greyscale keeps of a colour. */
 function luminance(hex: string): number {
