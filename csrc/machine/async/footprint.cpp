@@ -12,9 +12,10 @@ namespace sglab::emu {
 namespace {
 
 // Appends a range; ranges side by side become one, in whatever order a swizzle visits them.
-void add(std::vector<Range>& ranges, Space space, std::uint64_t address, std::uint32_t bytes) {
+void add(std::vector<Range>& ranges, Space space, std::uint64_t address, std::uint32_t bytes,
+         std::uint8_t warps = 0xf) {
   if (bytes == 0) return;
-  if (!ranges.empty() && ranges.back().space == space && ranges.back().warps == 0xf) {
+  if (!ranges.empty() && ranges.back().space == space && ranges.back().warps == warps) {
     Range& last = ranges.back();
     if (last.address + last.bytes == address || address + bytes == last.address) {
       last.address = std::min(last.address, address);
@@ -22,7 +23,7 @@ void add(std::vector<Range>& ranges, Space space, std::uint64_t address, std::ui
       return;
     }
   }
-  ranges.push_back({space, address, bytes});
+  ranges.push_back({space, address, bytes, warps});
 }
 
 std::uint64_t window(std::uint32_t rank) {
@@ -211,15 +212,14 @@ Footprint footprint_of(std::uint32_t rank, const Wgmma& op) {
     const ChunkAddress address(*op.a_smem, op.a_major);
     const bool k_major = op.a_major == Major::kK;
     const int per_chunk = elements_per_chunk(op.a_type, false);
+    f.reads.reserve(static_cast<std::size_t>(64 + op.stored_k() + op.n + op.k));
     for (int warp = 0; warp < 4; ++warp) {
-      const std::size_t first = f.reads.size();
+      const auto one = static_cast<std::uint8_t>(1 << warp);
       for (int line = k_major ? 16 * warp : 0; line < (k_major ? 16 * warp + 16 : op.stored_k()); ++line) {
         const int begin = k_major ? 0 : 16 * warp, end = k_major ? op.stored_k() : 16 * warp + 16;
         for (int chunk = begin / per_chunk; chunk * per_chunk < end; ++chunk)
-          f.reads.push_back({Space::kShared, window(rank) + address(count(line), count(chunk)), 16});
+          add(f.reads, Space::kShared, window(rank) + address(count(line), count(chunk)), 16, one);
       }
-      for (std::size_t i = first; i < f.reads.size(); ++i)
-        f.reads[i].warps = static_cast<std::uint8_t>(1 << warp);
     }
   }
   add_operand(f.reads, rank, op.b_smem, {op.b_type, op.b_major, op.n, op.k, false});

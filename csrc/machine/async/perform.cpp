@@ -237,10 +237,16 @@ void AsyncEngine::perform(const SmallCopy& copy, std::uint32_t lanes) {
     }
     return;
   }
+  std::uint32_t rank = copy.shared[static_cast<std::size_t>(std::countr_zero(lanes))] >> kSharedRankShift;
+  std::uint8_t* shared = cluster_.ctas[rank].shared;
   for (; lanes != 0; lanes &= lanes - 1) {
     const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
     const std::uint32_t address = copy.shared[lane];
-    std::uint8_t* target = cluster_.ctas[address >> kSharedRankShift].shared + (address & kSharedOffsetMask);
+    if (address >> kSharedRankShift != rank) [[unlikely]] {
+      rank = address >> kSharedRankShift;
+      shared = cluster_.ctas[rank].shared;
+    }
+    std::uint8_t* const target = shared + (address & kSharedOffsetMask);
     const auto* source = reinterpret_cast<const std::uint8_t*>(copy.global[lane]);
     const std::size_t read = copy.source_bytes[lane];
     if (read == 16) {

@@ -19,9 +19,18 @@ struct CopyOperands {
 };
 
 void read_sizes(const Warp& w, const Inst* i, const CopyOperands& plan, SmallCopy& op) {
-  op.source_bytes.fill(op.bytes);
-  if (plan.reads == SourceSize::kWhole) return;
+  if (plan.reads == SourceSize::kWhole) return op.source_bytes.fill(op.bytes);
   const Ref size = i->extra->refs[plan.size];
+  if (plan.reads == SourceSize::kRegister) {
+    const std::uint32_t* const sizes = lanes32(w, size);
+    std::uint32_t other = 0;
+    for (std::size_t lane = 0; lane < 32; ++lane) {
+      op.source_bytes[lane] = static_cast<std::uint8_t>(sizes[lane]);
+      other |= sizes[lane] & ~std::uint32_t{op.bytes};
+    }
+    if (other == 0) return;  // each lane reads all or nothing
+  }
+  op.source_bytes.fill(op.bytes);
   for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);
     std::uint32_t read = op.bytes;
@@ -32,6 +41,42 @@ void read_sizes(const Warp& w, const Inst* i, const CopyOperands& plan, SmallCop
                   "cp.async reads " + std::to_string(read) + " bytes but writes " + std::to_string(op.bytes));
     }
     op.source_bytes[static_cast<std::size_t>(lane)] = static_cast<std::uint8_t>(read);
+  }
+}
+
+// Whether each lane's copy is aligned, from the allocation used last and to the warp's own CTA: all of what
+// check() looks at, for nearly every copy.
+bool plainly_good(const Warp& w, const SmallCopy& op, const std::uint64_t* destinations) {
+  const std::uint32_t window = w.cta->window, shared_bytes = w.cluster->shared_bytes;
+  if (shared_bytes < kSharedReserved + op.bytes || w.allocation_end - w.allocation_begin < op.bytes)
+    return false;
+  const std::uint64_t low_bits = op.bytes - 1u, room = shared_bytes - kSharedReserved - op.bytes;
+  const std::uint64_t begin = w.allocation_begin, most = w.allocation_end - begin - op.bytes;
+  std::uint64_t unaligned = 0;
+  bool inside = true;
+  for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<std::size_t>(first_lane(rest));
+    const std::uint64_t from = op.source_bytes[lane] == 0 ? begin : op.global[lane];
+    inside &= destinations[lane] - window - kSharedReserved <= room;
+    inside &= from - begin <= most;
+    unaligned |= destinations[lane] | (op.source_bytes[lane] == 0 ? 0 : from);
+  }
+  return inside && (unaligned & low_bits) == 0;
+}
+
+void check(Warp& w, const Inst* i, const SmallCopy& op, const std::uint64_t* destinations) {
+  const std::uint32_t low_bits = op.bytes - 1u;
+  for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    const auto at = static_cast<std::size_t>(lane);
+    const std::uint32_t shared = checked_shared(w, i, lane, destinations[at]), read = op.source_bytes[at];
+    if ((shared & low_bits) != 0 || (read != 0 && (op.global[at] & low_bits) != 0)) {
+      raise_fault(w, i, lane, "misaligned",
+                  "cp.async of " + std::to_string(op.bytes) + " bytes from " + hex(op.global[at]) + " to " +
+                      hex(shared));
+    }
+    shared_bytes(w, i, lane, shared, op.bytes);
+    if (read != 0) global_bytes(w, i, lane, op.global[at], read, Use::kRead);
   }
 }
 
@@ -46,20 +91,9 @@ const Inst* copy(Warp& w, const Inst* i) {
   std::uint64_t destinations[32];
   addresses_of(w, extra_address(i, plan.destination), destinations);
   addresses_of(w, extra_address(i, plan.source), op.global.data());
-  const std::uint32_t low_bits = op.bytes - 1u;
-  for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
-    const int lane = first_lane(rest);
-    const auto at = static_cast<std::size_t>(lane);
-    op.shared[at] = checked_shared(w, i, lane, destinations[at]);
-    const std::uint32_t read = op.source_bytes[at];
-    if ((op.shared[at] & low_bits) != 0 || (read != 0 && (op.global[at] & low_bits) != 0)) {
-      raise_fault(w, i, lane, "misaligned",
-                  "cp.async of " + std::to_string(op.bytes) + " bytes from " + hex(op.global[at]) + " to " +
-                      hex(op.shared[at]));
-    }
-    shared_bytes(w, i, lane, op.shared[at], op.bytes);
-    if (read != 0) global_bytes(w, i, lane, op.global[at], read, Use::kRead);
-  }
+  if (!plainly_good(w, op, destinations)) check(w, i, op, destinations);
+  for (std::size_t lane = 0; lane < 32; ++lane)
+    op.shared[lane] = static_cast<std::uint32_t>(destinations[lane]);
   engine.submit_small(w);
   return i + 1;
 }

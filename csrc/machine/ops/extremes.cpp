@@ -10,8 +10,52 @@ using u64 = std::uint64_t;
 
 enum ExtremeFlags { kPropagate = 1, kXorsign = 2, kAbs = 4 };
 
+#if defined(__AVX512F__)
+// Sixteen lanes at a time, because compilers make chains of masks of the portable form below.
+using Floats = __m512;
+constexpr int kStep = 16;
+constexpr int kRangeMin = 4, kRangeMax = 5;  // with the result's own sign; -0 is less than +0
+
+inline Floats load(const float* lanes) {
+  return _mm512_loadu_ps(lanes);
+}
+inline void store(float* lanes, Floats f) {
+  _mm512_storeu_ps(lanes, f);
+}
+inline Floats flush(Floats f) {
+  const __m512i bits = _mm512_castps_si512(f);
+  const __mmask16 tiny = _mm512_testn_epi32_mask(bits, _mm512_set1_epi32(0x7f800000));
+  const __m512i sign = _mm512_set1_epi32(static_cast<int>(0x80000000u));
+  return _mm512_castsi512_ps(_mm512_mask_and_epi32(bits, tiny, bits, sign));
+}
+
 template <bool Max, int Flags>
-inline float pick(float a, float b) {
+inline Floats pick(Floats a, Floats b) {
+  const Floats signs = _mm512_xor_ps(a, b), sign = _mm512_set1_ps(-0.0f);
+  if constexpr ((Flags & (kXorsign | kAbs)) != 0)
+    a = _mm512_andnot_ps(sign, a), b = _mm512_andnot_ps(sign, b);
+  const Floats nan = _mm512_castsi512_ps(_mm512_set1_epi32(kNan32));
+  Floats r = _mm512_range_ps(a, b, Max ? kRangeMax : kRangeMin);
+  r = _mm512_mask_mov_ps(r, _mm512_cmp_ps_mask(b, b, _CMP_UNORD_Q), a);
+  r = _mm512_mask_mov_ps(r, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), b);
+  const __mmask16 none = (Flags & kPropagate) != 0 ? _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q)
+                                                   : _mm512_cmp_ps_mask(r, r, _CMP_UNORD_Q);
+  if constexpr ((Flags & kXorsign) != 0) r = _mm512_or_ps(r, _mm512_and_ps(signs, sign));
+  return _mm512_mask_mov_ps(r, none, nan);
+}
+#else
+using Floats = float;
+constexpr int kStep = 1;
+
+inline Floats load(const float* lanes) {
+  return *lanes;
+}
+inline void store(float* lanes, Floats f) {
+  *lanes = f;
+}
+
+template <bool Max, int Flags>
+inline Floats pick(Floats a, Floats b) {
   const u32 sign = (bits_of(a) ^ bits_of(b)) & 0x80000000u;
   if (Flags & (kXorsign | kAbs))
     a = float_of(bits_of(a) & 0x7fffffffu), b = float_of(bits_of(b) & 0x7fffffffu);
@@ -20,15 +64,22 @@ inline float pick(float a, float b) {
   if (Flags & kPropagate) r = a == a && b == b ? r : float_of(kNan32);
   return r;
 }
+#endif
+
+template <class F>
+inline void each_step(float* d, F f) {
+  SGLAB_LANEWISE
+  for (int l = 0; l < kLanes; l += kStep) store(d + l, f(l));
+}
 
 template <bool Max, int Flags>
 const Inst* extreme2(Warp& w, const Inst* i) {
   float* const d = out<float>(w, i->d);
   const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b);
   if (i->mode & kFtz) {
-    each(d, [=](int l) { return pick<Max, Flags>(flush(a[l]), flush(b[l])); });
+    each_step(d, [=](int l) { return pick<Max, Flags>(flush(load(a + l)), flush(load(b + l))); });
   } else {
-    each(d, [=](int l) { return pick<Max, Flags>(a[l], b[l]); });
+    each_step(d, [=](int l) { return pick<Max, Flags>(load(a + l), load(b + l)); });
   }
   return i + 1;
 }
@@ -37,11 +88,15 @@ template <bool Max, int Flags>
 const Inst* extreme3(Warp& w, const Inst* i) {
   float* const d = out<float>(w, i->d);
   const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b), *const c = in<float>(w, i->c);
-  const bool ftz = i->mode & kFtz;
-  each(d, [=](int l) {
-    const float x = ftz ? flush(a[l]) : a[l], y = ftz ? flush(b[l]) : b[l], z = ftz ? flush(c[l]) : c[l];
-    return pick<Max, Flags>(pick<Max, Flags>(x, y), z);
-  });
+  if (i->mode & kFtz) {
+    each_step(d, [=](int l) {
+      const Floats first = pick<Max, Flags>(flush(load(a + l)), flush(load(b + l)));
+      return pick<Max, Flags>(first, flush(load(c + l)));
+    });
+  } else {
+    each_step(
+        d, [=](int l) { return pick<Max, Flags>(pick<Max, Flags>(load(a + l), load(b + l)), load(c + l)); });
+  }
   return i + 1;
 }
 

@@ -44,8 +44,13 @@ inline double propagated(double result, Operands... operands) {
   return result == result ? result : nan;
 }
 
+// In integers: compilers make one condition of two floating-point ones that follow each other, and masks of
+// that.
 inline float flush(float f) {
-  return (bits_of(f) & 0x7f800000) == 0 ? float_of(bits_of(f) & 0x80000000) : f;
+  const std::uint32_t bits = bits_of(f);
+  const auto normal = static_cast<std::uint32_t>(
+      static_cast<std::int32_t>((bits & 0x7f800000u) + 0x7fffffffu) >> 31);  // all ones, or zero
+  return float_of(bits & (normal | 0x80000000u));
 }
 
 // NaN gives +0.
@@ -197,13 +202,12 @@ inline double exp2_reduced(double x) {  // |x| <= 0.5
 }
 
 inline float exp2_f32(float f) {
-  const float limited = f < -160.0f ? -160.0f : f > 160.0f ? 160.0f : f;
-  const double x = static_cast<double>(limited);
+  const float below = f > 160.0f ? 160.0f : f;  // NaN stays
+  const double x = static_cast<double>(below < -160.0f ? -160.0f : below);
   const double shifted = x + 6755399441055744.0;  // 1.5 * 2^52: rounds to an integer
   const auto n = static_cast<std::int64_t>(bits_of(shifted)) - 0x4338000000000000;
   const double scale = double_of(static_cast<std::uint64_t>(n + 1023) << 52);
-  const float r = static_cast<float>(exp2_reduced(x - (shifted - 6755399441055744.0)) * scale);
-  return f == f ? r : float_of(kNan32);
+  return canonical(static_cast<float>(exp2_reduced(x - (shifted - 6755399441055744.0)) * scale));
 }
 
 inline float log2_f32(float f) {

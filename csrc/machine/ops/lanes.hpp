@@ -76,6 +76,26 @@ inline bool bit(std::uint32_t mask, int lane) {
   return mask >> lane & 1u;
 }
 
+// d[l] = a[l] for lanes in mask, b[l] for the others. Both are read: of a load that depends on a condition
+// compilers make a branch.
+template <class T>
+inline void choose(T* d, const T* a, const T* b, std::uint32_t mask) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) {
+    for (int i = 0; i < kLanes; i += 16) {
+      const __m512i others = _mm512_loadu_si512(b + i);
+      _mm512_storeu_si512(d + i, _mm512_mask_loadu_epi32(others, static_cast<__mmask16>(mask >> i), a + i));
+    }
+    return;
+  }
+#endif
+  each(d, [=](int l) {
+    const T one = a[l], other = b[l];
+    const T chosen = static_cast<T>(T{0} - static_cast<T>(mask >> l & 1u));
+    return static_cast<T>((one & chosen) | (other & static_cast<T>(~chosen)));
+  });
+}
+
 // d[l] = saved[l] for lanes that are not in mask.
 template <class T>
 inline void keep(T* d, const T* saved, std::uint32_t mask) {

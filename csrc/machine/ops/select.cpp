@@ -13,8 +13,7 @@ using s32 = std::int32_t;
 template <class T>
 const Inst* select(Warp& w, const Inst* i) {
   const u32 p = predicate(w, i->c);
-  const T *const a = in<T>(w, i->a), *const b = in<T>(w, i->b);
-  each(out<T>(w, i->d), [=](int l) { return bit(p, l) ? a[l] : b[l]; });
+  choose(out<T>(w, i->d), in<T>(w, i->a), in<T>(w, i->b), p);
   return i + 1;
 }
 
@@ -24,10 +23,10 @@ const Inst* select_sign(Warp& w, const Inst* i) {
   if constexpr (Float) {
     const float* const c = in<float>(w, i->c);
     const float least = i->mode & kFtz ? -0x1.fffffcp-127f : 0.0f;  // of what counts as zero
-    each(out<T>(w, i->d), [=](int l) { return c[l] >= least ? a[l] : b[l]; });
+    choose(out<T>(w, i->d), a, b, mask_of([=](int l) { return c[l] >= least; }));
   } else {
     const s32* const c = in<s32>(w, i->c);
-    each(out<T>(w, i->d), [=](int l) { return c[l] >= 0 ? a[l] : b[l]; });
+    choose(out<T>(w, i->d), a, b, mask_of([=](int l) { return c[l] >= 0; }));
   }
   return i + 1;
 }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,20 @@ struct Place {
   std::uint32_t location;           // Module::locations, or kNoIndex
   std::uint32_t function;           // Program::functions
   std::uint32_t opcode = kNoIndex;  // Module::opcodes; kNoIndex for instructions the decoder added
+};
+
+// What observers of launches work out about a program, at the first that needs it.
+class WorkedOut {
+ public:
+  template <class T, class F>
+  const T& get(F make) {
+    std::call_once(once_, [&] { value_ = std::make_shared<const T>(make()); });
+    return *static_cast<const T*>(value_.get());
+  }
+
+ private:
+  std::once_flag once_;
+  std::shared_ptr<const void> value_;
 };
 
 // When a register's place is its own, in half steps: instruction i reads at 2i and writes at 2i+1.
@@ -109,6 +124,7 @@ struct Program {
   // Offset of the first byte of shared memory that the kernel may touch.
   std::uint32_t first_shared() const { return uses_reserved_shared ? kSharedForGroups : kSharedReserved; }
   std::vector<std::string> unsupported;  // why it cannot be launched, one line per distinct cause
+  std::unique_ptr<WorkedOut> wgmma_uses = std::make_unique<WorkedOut>();
 };
 
 // Never throws for unknown instructions: they are listed in Program::unsupported. Throws PtxError;

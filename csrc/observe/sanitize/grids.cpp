@@ -27,6 +27,7 @@ void for_each_stretch(const Access& access, F f) {
   std::uint64_t begin = 0, end = 0;
   for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
     const std::uint64_t at = access.address[first_lane(rest)];
+    if (at >= begin && at + access.bytes <= end) continue;  // what another lane has touched
     if (at != end) {
       if (end != begin) f(begin, end - begin);
       begin = at;
@@ -39,6 +40,13 @@ void for_each_stretch(const Access& access, F f) {
 }  // namespace
 
 void TouchedBytes::add(std::uint64_t address, std::uint64_t bytes) {
+  if (address >= begin_ && bytes <= end_ - begin_ && address - begin_ <= end_ - begin_ - bytes) return;
+  if (address == end_) {
+    end_ += bytes;
+  } else {
+    begin_ = address;
+    end_ = address + bytes;
+  }
   for_each_page<kPage>(address, bytes, [&](std::uint64_t page, std::uint64_t offset, std::uint64_t some) {
     if (page != last_) {
       last_ = page;

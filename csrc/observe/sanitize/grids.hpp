@@ -22,6 +22,7 @@ class TouchedBytes {
   std::unordered_map<std::uint64_t, ByteFlags> pages_;  // by address / kPage
   std::uint64_t last_ = ~std::uint64_t{0};              // its flags:
   ByteFlags* flags_ = nullptr;
+  std::uint64_t begin_ = 0, end_ = 0;  // bytes side by side that were added last
 };
 
 struct GridMemory {

@@ -26,8 +26,11 @@ void MemorySanitizer::cluster_started(const Cluster& cluster) {
   m = {};
   const Program& program = *cluster.program;
   for (std::size_t rank = 0; rank < cluster.ctas.size(); ++rank) {
-    m.shared.emplace_back(cluster.shared_bytes);
-    m.shared.back().set(0, kSharedReserved);
+    if (spare_.empty()) spare_.emplace_back();
+    ByteFlags& flags = m.shared.emplace_back(std::move(spare_.back()));
+    spare_.pop_back();
+    flags.reset(cluster.shared_bytes);
+    flags.set(0, kSharedReserved);
   }
   m.tensor.resize(cluster.ctas.size());
   for (std::size_t slot = 0; slot < cluster.warps.size() && program.local_bytes != 0; ++slot) {
@@ -46,6 +49,7 @@ void MemorySanitizer::cluster_started(const Cluster& cluster) {
 }
 
 void MemorySanitizer::cluster_finished(const Cluster& cluster) {
+  for (ByteFlags& flags : of(cluster).shared) spare_.push_back(std::move(flags));
   memories_.erase(cluster.index);
   cached_index_ = ~std::uint64_t{0};
   taint_.cluster_finished(cluster);

@@ -79,6 +79,7 @@ class MemorySanitizer final : public Detector {
   std::shared_ptr<MarkedMemory> marked_;
   const Launch* launch_ = nullptr;
   std::unordered_map<std::uint64_t, Memories> memories_;  // by Cluster::index
+  std::vector<ByteFlags> spare_;                          // of CTAs that are over
   std::uint64_t cached_index_ = ~std::uint64_t{0};
   Memories* cached_ = nullptr;  // those of cached_index_
   Taint taint_;

@@ -97,6 +97,11 @@ void Sanitizer::launched(const Launch& launch) {
   position_ = findings_.now = 0;
   allocation_ = nullptr;
   all([&](Detector& d) { d.launched(launch); });
+  watch_.resize(program_->code.size());
+  for (std::uint32_t pc = 0; pc < watch_.size(); ++pc) {
+    watch_[pc] = static_cast<std::uint8_t>((is_notified(program_->effects[pc].act) ? kEvents : 0) |
+                                           (wgmma_ != nullptr && wgmma_->follows(pc) ? kWgmmaRegisters : 0));
+  }
 }
 
 void Sanitizer::cluster_started(const Cluster& cluster) {
@@ -110,15 +115,11 @@ void Sanitizer::cluster_finished(const Cluster& cluster) {
   held_index_ = ~std::uint64_t{0};
 }
 
-bool Sanitizer::follows_registers(const Warp& w, std::uint32_t pc) {
-  return (memory_ != nullptr && memory_->follows(w, pc)) || (wgmma_ != nullptr && wgmma_->follows(pc));
-}
-
 void Sanitizer::attempting(const Warp& w, const Inst* inst) {
   const auto pc = static_cast<std::uint32_t>(inst - w.code);
-  const Effects& effects = program_->effects[pc];
-  before_.watched = is_notified(effects.act) || follows_registers(w, pc);
+  before_.watched = watch_[pc] != 0 || (memory_ != nullptr && memory_->follows(w, pc));
   if (!before_.watched) return;
+  const Effects& effects = program_->effects[pc];
   before_.group = w.group_mask;
   before_.lanes = active_lanes(w, inst);
   look(w, inst, effects, before_.lanes);
@@ -126,15 +127,15 @@ void Sanitizer::attempting(const Warp& w, const Inst* inst) {
 
 void Sanitizer::attempted(const Warp& w, const Inst* inst, const Inst* next) {
   const auto pc = static_cast<std::uint32_t>(inst - w.code);
-  const Effects& effects = program_->effects[pc];
   if (before_.watched) {
+    const Effects& effects = program_->effects[pc];
     // Lanes that waited there for a .sync instruction have joined.
     const bool joined = next == inst + 1 && inst->guard == kNoGuard;
     const Actor actor{&w, inst, joined ? w.group_mask : before_.lanes, position_};
     const bool arrived = is_named_barrier(effects.act) && before_.arriving && w.groups[w.group].arrived;
     if (actor.lanes != 0 && (!w.retry || arrived)) notify(actor, effects);
     if (memory_ != nullptr && !w.retry && memory_->follows(w, pc)) memory_->flow(actor, before_.group);
-    if (wgmma_ != nullptr && !w.retry && actor.lanes != 0 && wgmma_->follows(pc)) wgmma_->executed(actor);
+    if ((watch_[pc] & kWgmmaRegisters) != 0 && !w.retry && actor.lanes != 0) wgmma_->executed(actor);
   }
   if (thinned_ && barriers_ != nullptr && !w.retry) [[unlikely]]
     barriers_->executed({&w, inst, w.mask, position_});

@@ -53,6 +53,7 @@ class Sanitizer final : public Observer, public Explanations {
     std::vector<Actor> operations;                            // issuers, by number
     std::unordered_map<std::uint32_t, std::uint64_t> phases;  // of mbarriers, by address
   };
+  enum Watch : std::uint8_t { kEvents = 1, kWgmmaRegisters = 2 };
   // Operands of the instruction being executed, as it found them.
   struct Before {
     bool watched;                // it is more than computing, or its registers are being followed
@@ -65,7 +66,6 @@ class Sanitizer final : public Observer, public Explanations {
     TmemRange tmem;
     std::uint64_t address[32], second[32];
   };
-  bool follows_registers(const Warp& warp, std::uint32_t pc);
   void look(const Warp& warp, const Inst* inst, const Effects& effects, std::uint32_t lanes);
   void look_at_barrier(const Warp& warp, const Inst* inst);
   void look_at_tmem(const Warp& warp, const Inst* inst, const Effects& effects, std::uint32_t lanes);
@@ -111,6 +111,7 @@ class Sanitizer final : public Observer, public Explanations {
   const Allocation* allocation_ = nullptr;  // that held the last access to global memory
   Before before_;
   bool thinned_ = false;  // some warp has run on without lanes that have exited
+  std::vector<std::uint8_t> watch_;  // by instruction: Watch, whatever its registers hold
 };
 
 }  // namespace sglab::emu

@@ -13,7 +13,9 @@ namespace sglab::emu {
 class ByteFlags {
  public:
   ByteFlags() = default;
-  explicit ByteFlags(std::size_t bytes) : words_(bytes / 64 + 2) {}
+  explicit ByteFlags(std::size_t bytes) { reset(bytes); }
+  // None set.
+  void reset(std::size_t bytes) { words_.assign(bytes / 64 + 2, 0); }
 
   void set(std::uint64_t begin, std::uint64_t bytes) {
     for_each_word(begin, bytes, [](std::uint64_t& word, std::uint64_t mask) { word |= mask; });

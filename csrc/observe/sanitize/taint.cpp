@@ -67,26 +67,30 @@ Taint::Registers& Taint::warp(const Warp& w) {
   if (registers.begun) return registers;
   registers.begun = true;
   const auto code = static_cast<std::uint32_t>(program_->code.size());
+  registers.tainted.reserve(program_->unset.size() + 8);
   for (std::uint32_t i = 0; i < program_->unset.size(); ++i)
-    registers.tainted[key_of(program_->unset[i])] = Mask::both(0xffffffffu, code + i);
+    registers.tainted.emplace_back(key_of(program_->unset[i]), Mask::both(0xffffffffu, code + i));
+  std::sort(registers.tainted.begin(), registers.tainted.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
   return registers;
 }
 
 Taint::Mask Taint::of(const Warp& w, const Mention& mention) {
-  const auto& tainted = warp(w).tainted;
-  const auto found = tainted.find(key_of(mention));
-  return found == tainted.end() ? Mask{} : found->second;
+  Registers& registers = warp(w);
+  const std::uint32_t key = key_of(mention);
+  const auto found = registers.at(key);
+  return found == registers.tainted.end() || found->first != key ? Mask{} : found->second;
 }
 
 void Taint::assign(const Warp& w, const Mention& destination, std::uint32_t lanes, Mask mask) {
   Registers& registers = warp(w);
   const std::uint32_t key = key_of(destination);
-  const auto found = registers.tainted.find(key);
+  const auto found = registers.at(key);
   mask.low &= lanes;
   mask.high &= lanes;
-  if (found == registers.tainted.end()) {
+  if (found == registers.tainted.end() || found->first != key) {
     if (mask.lanes() == 0) return;
-    registers.tainted[key] = mask;
+    registers.tainted.insert(found, {key, mask});
     if (!unset_.contains(key)) ++registers.derived;
     return;
   }

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "observe/sanitize/detector.hpp"
@@ -74,7 +76,11 @@ class Taint {
  private:
   struct Registers {
     bool begun = false;  // holds Program::unset; most warps of a large grid leave before they come to one
-    std::unordered_map<std::uint32_t, Mask> tainted;
+    std::vector<std::pair<std::uint32_t, Mask>> tainted;  // by key, rising: mostly a handful
+    auto at(std::uint32_t key) {
+      return std::lower_bound(tainted.begin(), tainted.end(), key,
+                              [](const auto& one, std::uint32_t wanted) { return one.first < wanted; });
+    }
     std::uint32_t derived = 0;  // of these, that are not registers of Program::unset
   };
   void prepare();

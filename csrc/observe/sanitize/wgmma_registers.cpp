@@ -19,40 +19,39 @@ constexpr std::uint32_t kNobody = 0xffffffffu;
 void WgmmaRegisters::launched(const Launch& launch) {
   clusters_.clear();
   cached_ = nullptr;
-  if (program_ == launch.program) return;
-  program_ = launch.program;
-  prepare(*program_);
+  const Program& program = *launch.program;
+  uses_ = &program.wgmma_uses->get<Uses>([&] { return uses_of(program); });
 }
 
-void WgmmaRegisters::prepare(const Program& program) {
-  first_.clear();
-  uses_.clear();
-  names_.clear();
-  is_wgmma_.assign(program.code.size(), false);
+WgmmaRegisters::Uses WgmmaRegisters::uses_of(const Program& program) {
+  Uses made;
+  std::vector<bool>& is_wgmma = made.is_wgmma;
+  is_wgmma.assign(program.code.size(), false);
   for (std::uint32_t pc = 0; pc < program.code.size(); ++pc) {
-    is_wgmma_[pc] = (program.effects[pc].releases & kIssuesWgmma) != 0;
+    is_wgmma[pc] = (program.effects[pc].releases & kIssuesWgmma) != 0;
   }
-  if (std::none_of(is_wgmma_.begin(), is_wgmma_.end(), [](bool is) { return is; })) return;
+  if (std::none_of(is_wgmma.begin(), is_wgmma.end(), [](bool is) { return is; })) return made;
   const RegisterNames names(program);
   // Extra::refs: accumulators, then A's registers.
   const auto operand_of = [&](const Mention& m) {
     return m.field < kExtraField ? kNobody : static_cast<std::uint32_t>(m.field - kExtraField);
   };
-  std::unordered_map<std::uint32_t, std::uint32_t> numbers;  // in names_, by number in Program::registers
+  std::unordered_map<std::uint32_t, std::uint32_t>
+      numbers;  // in Uses::names, by number in Program::registers
   for (const Mention& m : program.mentions) {
-    if (!is_wgmma_[m.inst]) continue;
+    if (!is_wgmma[m.inst]) continue;
     const auto& wgmma = payload<WgmmaOperands>(&program.code[m.inst]);
     if (operand_of(m) >= wgmma.accumulators + wgmma.a_registers) continue;
     const RegisterNames::Named* const named = m.predicate ? nullptr : names.find(m);
-    if (named == nullptr || !numbers.try_emplace(named->reg, names_.size()).second) continue;
-    names_.push_back(register_name(*named->function, named->index));
+    if (named == nullptr || !numbers.try_emplace(named->reg, made.names.size()).second) continue;
+    made.names.push_back(register_name(*named->function, named->index));
   }
   std::vector<std::pair<std::uint32_t, Use>> found;
   for (const Mention& m : program.mentions) {
     const RegisterNames::Named* const named = m.predicate ? nullptr : names.find(m);
     const auto number = named == nullptr ? numbers.end() : numbers.find(named->reg);
     if (number == numbers.end()) continue;
-    const bool wgmma = is_wgmma_[m.inst];
+    const bool wgmma = is_wgmma[m.inst];
     if (wgmma && operand_of(m) == kNobody) continue;
     const bool accumulator =
         wgmma && operand_of(m) < payload<WgmmaOperands>(&program.code[m.inst]).accumulators;
@@ -62,12 +61,13 @@ void WgmmaRegisters::prepare(const Program& program) {
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  first_.assign(program.code.size() + 1, 0);
+  made.first.assign(program.code.size() + 1, 0);
   for (const auto& [pc, use] : found) {
-    ++first_[pc + 1];
-    uses_.push_back(use);
+    ++made.first[pc + 1];
+    made.all.push_back(use);
   }
-  for (std::size_t pc = 0; pc < program.code.size(); ++pc) first_[pc + 1] += first_[pc];
+  for (std::size_t pc = 0; pc < program.code.size(); ++pc) made.first[pc + 1] += made.first[pc];
+  return made;
 }
 
 void WgmmaRegisters::cluster_started(const Cluster& cluster) {
@@ -93,24 +93,27 @@ void WgmmaRegisters::committed(const Actor& actor, GroupKind group) {
 void WgmmaRegisters::waited(const Actor& actor, GroupKind group, std::uint32_t pending, bool) {
   if (group != GroupKind::kWgmma) return;
   WarpState& state = of(actor);
-  for (; state.groups.size() > pending; state.groups.pop_front()) state.complete = state.groups.front();
+  if (state.groups.size() <= pending) return;
+  const auto over = state.groups.end() - static_cast<std::ptrdiff_t>(pending);
+  state.complete = *(over - 1);
+  state.groups.erase(state.groups.begin(), over);
 }
 
 void WgmmaRegisters::executed(const Actor& actor) {
   const std::uint32_t pc = pc_of(actor);
   WarpState& state = of(actor);
-  if (state.registers.empty()) state.registers.resize(names_.size());
-  if (is_wgmma_[pc]) {
+  if (state.registers.empty()) state.registers.resize(uses_->names.size());
+  if (uses_->is_wgmma[pc]) {
     ++state.issued;
     if (state.fences == 0)
       report("missing_wgmma_fence", "no wgmma.fence comes before the first wgmma of the warp", actor,
              nullptr);
   }
-  for (std::uint32_t i = first_[pc]; i < first_[pc + 1]; ++i) {
-    if (is_wgmma_[pc]) {
-      issue(actor, state, uses_[i]);
+  for (std::uint32_t i = uses_->first[pc]; i < uses_->first[pc + 1]; ++i) {
+    if (uses_->is_wgmma[pc]) {
+      issue(actor, state, uses_->all[i]);
     } else {
-      touch(actor, state, uses_[i]);
+      touch(actor, state, uses_->all[i]);
     }
   }
 }
@@ -119,7 +122,7 @@ void WgmmaRegisters::touch(const Actor& actor, WarpState& state, const Use& use)
   Register& reg = state.registers[use.reg];
   if (reg.flight > state.complete && (reg.accumulates || use.writes)) {
     report("missing_wgmma_wait",
-           "register " + names_[use.reg] + " is " + (use.writes ? "written" : "read") +
+           "register " + uses_->names[use.reg] + " is " + (use.writes ? "written" : "read") +
                " while a wgmma that " + (reg.accumulates ? "accumulates in it" : "reads it") +
                " is in flight: wgmma.wait_group is missing between",
            actor, &reg.user);
@@ -138,13 +141,13 @@ void WgmmaRegisters::issue(const Actor& actor, WarpState& state, const Use& use)
   const bool unread = !use.accumulator && !reg.toucher.wrote;  // reading A twice is no hazard
   if (reg.touched == state.fences + 1 && !unread) {
     report("missing_wgmma_fence",
-           "register " + names_[use.reg] + " is " + (use.accumulator ? "accumulated in" : "read") +
+           "register " + uses_->names[use.reg] + " is " + (use.accumulator ? "accumulated in" : "read") +
                " by a wgmma, and no wgmma.fence came after its last use",
            actor, &reg.toucher);
   } else if (!use.accumulator && reg.accumulates && reg.flight > state.complete) {
     report(
         "missing_wgmma_wait",
-        "register " + names_[use.reg] +
+        "register " + uses_->names[use.reg] +
             " is read by a wgmma while another one that accumulates in it is in flight: wgmma.wait_group is "
             "missing between",
         actor, &reg.user);

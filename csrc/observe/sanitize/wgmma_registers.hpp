@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -29,16 +28,25 @@ class WgmmaRegisters final : public Detector {
   void waited(const Actor& actor, GroupKind group, std::uint32_t pending, bool read_only) override;
 
   // Whether executed() must be notified of the instruction.
-  bool follows(std::uint32_t pc) const { return !first_.empty() && first_[pc] != first_[pc + 1]; }
+  bool follows(std::uint32_t pc) const {
+    return !uses_->first.empty() && uses_->first[pc] != uses_->first[pc + 1];
+  }
   void executed(const Actor& actor);
 
  private:
   // What an instruction does with a register that some wgmma names.
   struct Use {
-    std::uint32_t reg;  // number in names_
+    std::uint32_t reg;  // number in Uses::names
     bool writes;
     bool accumulator;  // of a wgmma; otherwise its A
     bool moves;        // a mov: a constant or a copy
+  };
+  // What a program does with such registers.
+  struct Uses {
+    std::vector<std::uint32_t> first;  // by instruction: its uses; empty: no wgmma in this program
+    std::vector<Use> all;
+    std::vector<bool> is_wgmma;      // by instruction
+    std::vector<std::string> names;  // of the registers
   };
   // An earlier instruction of the warp.
   struct Earlier {
@@ -55,10 +63,10 @@ class WgmmaRegisters final : public Detector {
   struct WarpState {
     std::uint32_t fences = 0;
     std::uint32_t issued = 0, complete = 0;  // wgmma operations
-    std::deque<std::uint32_t> groups;        // issued when each was committed
+    std::vector<std::uint32_t> groups;       // issued when each was committed
     std::vector<Register> registers;
   };
-  void prepare(const Program& program);
+  static Uses uses_of(const Program& program);
   WarpState& of(const Actor& actor) {
     if (cached_ != actor.warp->cluster) {
       cached_ = actor.warp->cluster;
@@ -70,11 +78,7 @@ class WgmmaRegisters final : public Detector {
   void issue(const Actor& actor, WarpState& state, const Use& use);
   void report(const char* kind, std::string message, const Actor& actor, const Earlier* other);
 
-  const Program* program_ = nullptr;
-  std::vector<std::uint32_t> first_;  // by instruction: its uses; empty: no wgmma in this program
-  std::vector<Use> uses_;
-  std::vector<bool> is_wgmma_;                                          // by instruction
-  std::vector<std::string> names_;                                      // of the registers
+  const Uses* uses_ = nullptr;
   std::unordered_map<std::uint64_t, std::vector<WarpState>> clusters_;  // by Cluster::index; by Warp::slot
   const Cluster* cached_ = nullptr;
   std::vector<WarpState>* cached_warps_ = nullptr;

@@ -6,19 +6,42 @@
 #include "observe/sanitize/races/detector.hpp"
 
 namespace sglab::emu::races {
+namespace {
+
+// A lane's bytes, mostly.
+void copy_few(std::uint8_t* to, const std::uint8_t* from, std::uint32_t bytes) {
+  switch (bytes) {
+    case 4:
+      std::memcpy(to, from, 4);
+      return;
+    case 8:
+      std::memcpy(to, from, 8);
+      return;
+    case 16:
+      std::memcpy(to, from, 16);
+      return;
+    default:
+      std::memcpy(to, from, bytes);
+  }
+}
+
+}  // namespace
 
 void RaceDetector::launched(const Launch&) {
   clusters_.clear();
+  last_ = nullptr;
   global_.forget();
   left_.clear();
 }
 
 void RaceDetector::cluster_started(const Cluster& cluster) {
   clusters_[cluster.index] = std::make_unique<ClusterRaces>(cluster);
+  last_ = nullptr;
 }
 
 void RaceDetector::cluster_finished(const Cluster& cluster) {
   clusters_.erase(cluster.index);
+  last_ = nullptr;
 }
 
 Record RaceDetector::record_of(const Actor& actor, const Strand& strand) const {
@@ -108,6 +131,14 @@ void RaceDetector::touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shad
                                const Range& range) {
   judgement.space = range.space;
   const bool global = range.space == Space::kGlobal;
+  if (!global && (range.address | range.bytes) % 4 == 0) {
+    judgement.address = range.address;
+    std::uint8_t* const copy =
+        judgement.stores ? written(cluster, judgement, range.space, range.address) : nullptr;
+    cluster.shared.touch(cluster.shared_cell(range.address), range.bytes / 4, touch, judgement);
+    if (copy != nullptr) copy_few(copy, judgement.now, range.bytes);
+    return;
+  }
   Shadow& shadow = global ? global_ : cluster.shared;
   std::uint64_t begin = range.address;
   const std::uint64_t end = begin + range.bytes;
@@ -131,7 +162,7 @@ void RaceDetector::touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shad
     } else {
       shadow.touch(cell, span / 4, touch, judgement);
     }
-    if (copy != nullptr) std::memcpy(copy, judgement.now, span);
+    if (copy != nullptr) copy_few(copy, judgement.now, span);
     begin = stop;
   }
 }

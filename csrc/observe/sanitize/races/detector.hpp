@@ -40,7 +40,11 @@ class RaceDetector final : public Detector {
   void tensor_memory(const Actor& actor, const TmemUse& use) override;
 
  private:
-  ClusterRaces& state(const Actor& actor) { return *clusters_.find(actor.warp->cluster->index)->second; }
+  ClusterRaces& state(const Actor& actor) {
+    const std::uint64_t index = actor.warp->cluster->index;
+    if (last_ == nullptr || last_->number != index) last_ = clusters_.find(index)->second.get();
+    return *last_;
+  }
 
   // Accesses: accesses.cpp.
   Record record_of(const Actor& actor, const Strand& strand) const;
@@ -75,6 +79,7 @@ class RaceDetector final : public Detector {
                       const Footprint& footprint);
 
   std::map<std::uint64_t, std::unique_ptr<ClusterRaces>> clusters_;
+  ClusterRaces* last_ = nullptr;  // among them, that was asked for
   GlobalShadow global_;
   std::unordered_map<std::uint64_t, Leavings> left_;  // by global address
 };

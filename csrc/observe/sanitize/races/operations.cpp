@@ -45,8 +45,12 @@ void RaceDetector::issued(const Actor& actor, const AsyncOp& op) {
   Threads& threads = cluster.threads;
   Issued& made = cluster.operations[op.id];
   const bool first = made.views.empty();
+  if (first && op.kind == Kind::kWgmma) made.views.reserve(4), made.warps.reserve(4);
   threads.each(*actor.warp, actor.lanes, [&](Strand& strand) {
-    threads.tick(strand);
+    // Products that follow each other are one line already; in a row they need no times of their own.
+    const bool in_a_row = op.kind == Kind::kWgmma && strand.wgmma == strand.clock;
+    if (!in_a_row) threads.tick(strand);
+    if (op.kind == Kind::kWgmma) strand.wgmma = strand.clock;
     if (first && made.views.empty()) made.record = record_of(actor, strand);
     made.views.push_back(threads.publish(strand));
     made.warps.push_back(static_cast<std::uint8_t>(1u << actor.warp->index % 4));
@@ -129,13 +133,7 @@ void RaceDetector::performed(const Actor& actor, const AsyncOp& op, const Footpr
                  .writes = writes};
         last = where;
       }
-      if (range.space == Space::kShared && (range.address | range.bytes) % 4 == 0) {
-        judgement.space = Space::kShared;
-        judgement.address = range.address;
-        cluster.shared.touch(cluster.shared_cell(range.address), range.bytes / 4, touch, judgement);
-      } else {
-        touch_bytes(cluster, judgement, touch, range);
-      }
+      touch_bytes(cluster, judgement, touch, range);
     }
   };
   touch_all(footprint.reads, false);
@@ -219,7 +217,10 @@ void RaceDetector::waited(const Actor& actor, GroupKind group, std::uint32_t pen
       seen.raise(second_slot, count);
     });
     if (read_only || pending == kWaitAll) return;
-    while (channel->groups.size() > pending + 1) channel->groups.pop_front();
+    const auto known = static_cast<std::ptrdiff_t>(channel->groups.size()),
+               left = std::ptrdiff_t{pending} + 1;
+    if (known > left)
+      channel->groups.erase(channel->groups.begin(), channel->groups.begin() + (known - left));
   };
   threads.each(*actor.warp, actor.lanes, [](Strand&) {});
   if (group == GroupKind::kWgmma) {

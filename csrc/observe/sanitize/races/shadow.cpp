@@ -3,12 +3,6 @@
 #include <algorithm>
 
 namespace sglab::emu::races {
-namespace {
-
-// Readers of one word that are remembered; any of them shows that a write is not ordered after all.
-constexpr std::size_t kMostReaders = 8;
-
-}  // namespace
 
 void Shadow::clear() {
   records_.clear();
@@ -16,7 +10,8 @@ void Shadow::clear() {
   free_splits_.clear();
   sets_.clear();
   joins_.clear();
-  recent_joins_.clear();
+  joined_ = 0;
+  recent_full_.fill(0);
 }
 
 // `known`: a record that was found ordered, whichever lane.
@@ -29,7 +24,7 @@ bool Shadow::check(std::uint32_t entry, bool writes, std::uint32_t& known, Judge
 }
 
 bool Shadow::check_reads(std::uint32_t entry, std::uint32_t& known, Judge& judge) {
-  if (((entry & kFlag) != 0 ? entry : entry >> 5) == known) return true;
+  if (readers_of(entry) == known) return true;
   if ((entry & kFlag) == 0) return check(entry, false, known, judge);
   bool all = true;
   for (const std::uint32_t number : sets_[entry & ~kFlag])
@@ -41,45 +36,66 @@ bool Shadow::check_reads(std::uint32_t entry, std::uint32_t& known, Judge& judge
 // What Cell::read becomes when one more record reads; 0: that record alone.
 std::uint32_t Shadow::with_reader(std::uint32_t reads, const Touch& touch, Judge& judge) {
   const bool set = (reads & kFlag) != 0;
-  const std::uint32_t before = set ? reads : reads >> 5;
+  const std::uint32_t before = readers_of(reads);
   if (before == 0 || before == touch.record) return 0;
   if (!set && judge.past(records_[before])) return 0;
   const std::uint64_t key = std::uint64_t{before} << 32 | touch.record;
-  if (recent_joins_.empty()) recent_joins_.resize(kRecentJoins);
-  Joined& recent = recent_joins_[(before * 31u + touch.record) % kRecentJoins];
-  if (recent.key == key) return recent.after;
-  if (const auto found = joins_.find(key); found != joins_.end()) {
-    recent = {key, found->second};
-    return found->second;
+  std::uint64_t& recent = recent_full_[(before * 31u + touch.record) % recent_full_.size()];
+  if (recent == key) return reads;
+  if (!joins_.empty()) {
+    if (const Joined& known = joined(key); known.key == key) return known.after;
   }
-  if (set && sets_[reads & ~kFlag].size() == kMostReaders) {
-    const std::vector<std::uint32_t>& full = sets_[reads & ~kFlag];
-    if (std::none_of(full.begin(), full.end(),
-                     [&](std::uint32_t number) { return judge.past(records_[number]); })) {
-      recent = {key, reads};
+  Readers readers;
+  const auto keep = [&](std::uint32_t number) { readers.records[readers.count++] = number; };
+  if (set) {
+    const Readers& old = sets_[reads & ~kFlag];
+    for (const std::uint32_t number : old) {
+      if (!judge.past(records_[number])) keep(number);
+    }
+    if (readers.full()) {
+      recent = key;
       return reads;
     }
+  } else {
+    keep(before);
   }
-  std::vector<std::uint32_t> readers = set ? sets_[reads & ~kFlag] : std::vector{before};
-  std::erase_if(readers, [&](std::uint32_t number) { return judge.past(records_[number]); });
   std::uint32_t after = 0;
-  if (!readers.empty()) {
-    const auto at = std::lower_bound(readers.begin(), readers.end(), touch.record);
-    if (at == readers.end() || *at != touch.record) readers.insert(at, touch.record);
+  if (readers.count != 0) {
+    std::uint32_t* const last = readers.records.data() + readers.count;
+    std::uint32_t* const at = std::lower_bound(readers.records.data(), last, touch.record);
+    if (at == last || *at != touch.record) {
+      std::move_backward(at, last, last + 1);
+      *at = touch.record;
+      ++readers.count;
+    }
     if (set && readers == sets_[reads & ~kFlag]) {
       after = reads;
     } else {
       after = kFlag | static_cast<std::uint32_t>(sets_.size());
-      sets_.push_back(std::move(readers));
+      sets_.push_back(readers);
     }
   }
-  joins_.emplace(key, after);
-  recent = {key, after};
+  if (2 * joined_ >= joins_.size()) {
+    std::vector<Joined> old(std::max<std::size_t>(64, 2 * joins_.size()));
+    old.swap(joins_);
+    for (const Joined& one : old) {
+      if (one.key != 0) joined(one.key) = one;
+    }
+  }
+  joined(key) = {key, after};
+  ++joined_;
   return after;
 }
 
-// What the cell becomes. By value: a cell that was written in halves and read whole would stall the
-// processor.
+// The entry of this key, or the free one where it belongs.
+Shadow::Joined& Shadow::joined(std::uint64_t key) {
+  const std::size_t mask = joins_.size() - 1;
+  std::size_t at = (key * 0x9e3779b97f4a7c15u) >> 32 & mask;
+  while (joins_[at].key != 0 && joins_[at].key != key) at = (at + 1) & mask;
+  return joins_[at];
+}
+
+// What the cell becomes.
 Shadow::Cell Shadow::touched(const Cell cell, Touch& touch, Judge& judge) {
   const std::uint32_t alone = touch.record << 5 | touch.lane;
   if (cell.write >> 5 != touch.known_write) check(cell.write, true, touch.known_write, judge);
@@ -88,7 +104,7 @@ Shadow::Cell Shadow::touched(const Cell cell, Touch& touch, Judge& judge) {
     return {alone, 0};
   }
   // Lone readers differ by lane, and their successors do not.
-  const std::uint32_t before = (cell.read & kFlag) != 0 ? cell.read : cell.read >> 5;
+  const std::uint32_t before = readers_of(cell.read);
   if (before != touch.reads_before) {
     touch.reads_after = with_reader(cell.read, touch, judge);
     touch.reads_before = before;
@@ -118,26 +134,39 @@ void Shadow::touch_split(Cell& cell, unsigned bytes, Touch& touch, Judge& judge)
   free_splits_.push_back(index);
 }
 
+// Cells are compared and kept as numbers, in registers: one that was written in halves and is read whole
+// stalls the processor.
 void Shadow::touch_rest(Cell* cells, std::size_t done, std::size_t count, Touch& touch, Judge& judge) {
-  if (touch.cell_lane != touch.lane) touch.before = {kFlag, kFlag}, touch.cell_lane = touch.lane;
+  constexpr std::uint64_t kNone = number_of({kFlag, kFlag});
+  std::uint64_t before = touch.cell_lane == touch.lane ? number_of(touch.before) : kNone;
+  std::uint64_t after = number_of(touch.after);
+  const std::uint32_t alone = touch.record << 5 | touch.lane;
+  touch.cell_lane = touch.lane;
   for (std::size_t i = done; i < count;) {
-    const Cell before = touch.before, after = touch.after;
-    for (; i + 4 <= count && alike(cells + i, before); i += 4) std::fill_n(cells + i, 4, after);
-    if (i == count) return;
+    for (; i + 4 <= count && alike(cells + i, before); i += 4) std::fill_n(cells + i, 4, cell_of(after));
+    if (i == count) break;
     Cell& cell = cells[i];
-    const Cell found = cell;
+    const std::uint64_t found = number_of(cell);
     judge.word = i++;
     if (found == before) {
-      cell = after;
-    } else if ((found.write & kFlag) != 0) {
-      touch_split(cell, 0xfu, touch, judge);
-    } else {
-      const Cell next = touched(found, touch, judge);
-      cell = next;
-      if (!judge.each_word) touch.before = found, touch.after = next;
-      judge.each_word = false;
+      cell = cell_of(after);
+      continue;
     }
+    const Cell known = cell_of(found);
+    if ((known.write & kFlag) != 0) {
+      touch_split(cell, 0xfu, touch, judge);
+      continue;
+    }
+    // Mostly by other lanes of accesses that were judged already.
+    const bool settled = touch.writes && known.write >> 5 == touch.known_write &&
+                         (known.read == 0 || readers_of(known.read) == touch.known_read);
+    const Cell next = settled ? Cell{alone, 0} : touched(known, touch, judge);
+    cell = cell_of(number_of(next));
+    if (!judge.each_word) before = found, after = number_of(next);
+    judge.each_word = false;
   }
+  touch.before = cell_of(before);
+  touch.after = cell_of(after);
 }
 
 void Shadow::touch_bytes(Cell& cell, unsigned bytes, Touch& touch, Judge& judge) {

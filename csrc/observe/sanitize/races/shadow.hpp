@@ -3,7 +3,6 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include "observe/sanitize/races/record.hpp"
@@ -58,7 +57,8 @@ class Shadow {
   void touch(Cell* cells, std::size_t count, Touch& touch, Judge& judge) {
     std::size_t done = 0;
     if (touch.cell_lane == touch.lane) {
-      for (; done + 4 <= count && alike(cells + done, touch.before); done += 4)
+      const std::uint64_t before = number_of(touch.before);
+      for (; done + 4 <= count && alike(cells + done, before); done += 4)
         cells[done] = cells[done + 1] = cells[done + 2] = cells[done + 3] = touch.after;
     }
     if (done < count) touch_rest(cells, done, count, touch, judge);
@@ -68,12 +68,23 @@ class Shadow {
 
  private:
   static constexpr std::uint32_t kFlag = 0x80000000u;
+  // Readers of one word that are remembered; any of them shows that a write is not ordered after all. Rising.
+  struct Readers {
+    std::uint32_t count = 0;
+    std::array<std::uint32_t, 8> records{};
+    const std::uint32_t* begin() const { return records.data(); }
+    const std::uint32_t* end() const { return records.data() + count; }
+    bool full() const { return count == records.size(); }
+    bool operator==(const Readers&) const = default;
+  };
+  static constexpr std::uint64_t number_of(const Cell& cell) { return std::bit_cast<std::uint64_t>(cell); }
+  static constexpr Cell cell_of(std::uint64_t number) { return std::bit_cast<Cell>(number); }
+  // Of Cell::read: the set, or the record that alone has read, whichever its lane.
+  static std::uint32_t readers_of(std::uint32_t read) { return (read & kFlag) != 0 ? read : read >> 5; }
   // Whether four cells are all like this one.
-  static bool alike(const Cell* cells, const Cell& one) {
-    const auto bits = [](const Cell& cell) { return std::bit_cast<std::uint64_t>(cell); };
-    const std::uint64_t wanted = bits(one);
-    return ((bits(cells[0]) ^ wanted) | (bits(cells[1]) ^ wanted) | (bits(cells[2]) ^ wanted) |
-            (bits(cells[3]) ^ wanted)) == 0;
+  static bool alike(const Cell* cells, std::uint64_t one) {
+    return ((number_of(cells[0]) ^ one) | (number_of(cells[1]) ^ one) | (number_of(cells[2]) ^ one) |
+            (number_of(cells[3]) ^ one)) == 0;
   }
   void touch_rest(Cell* cells, std::size_t done, std::size_t count, Touch& touch, Judge& judge);
   bool check(std::uint32_t entry, bool writes, std::uint32_t& known, Judge& judge);
@@ -85,14 +96,18 @@ class Shadow {
   Records records_;
   std::vector<std::array<Cell, 4>> splits_;
   std::vector<std::uint32_t> free_splits_;
-  std::vector<std::vector<std::uint32_t>> sets_;  // of records, rising
-  static constexpr std::size_t kRecentJoins = 4096;
+  std::vector<Readers> sets_;
+
+  // What with_reader() made, by set << 32 | record: a hash table without gaps between what collides.
   struct Joined {
-    std::uint64_t key;
-    std::uint32_t after;
+    std::uint64_t key = 0;  // 0: free
+    std::uint32_t after = 0;
   };
-  std::vector<Joined> recent_joins_;                        // of those below; made by the first
-  std::unordered_map<std::uint64_t, std::uint32_t> joins_;  // what with_reader() made, by set << 32 | record
+  Joined& joined(std::uint64_t key);
+  std::vector<Joined> joins_;
+  std::size_t joined_ = 0;  // in use
+  // The last sets that had no room for a record.
+  std::array<std::uint64_t, 256> recent_full_{};
 };
 
 }  // namespace sglab::emu::races

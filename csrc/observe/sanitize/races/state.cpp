@@ -6,6 +6,7 @@ namespace sglab::emu::races {
 
 ClusterRaces::ClusterRaces(const Cluster& cluster)
     : cluster(cluster),
+      number(cluster.index),
       threads(cluster),
       shared_cells(cluster.ctas.size()),
       tensor_cells(cluster.ctas.size()),

@@ -65,6 +65,7 @@ struct ClusterRaces {
   explicit ClusterRaces(const Cluster& cluster);
 
   const Cluster& cluster;
+  const std::uint64_t number;  // Cluster::index, of its own: the object serves later clusters
   Threads threads;
   Shadow shared, tensor;
   std::vector<std::vector<Shadow::Cell>> shared_cells, tensor_cells;  // by rank

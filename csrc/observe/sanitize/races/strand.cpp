@@ -39,7 +39,7 @@ void Threads::split(Team& team, std::uint32_t lanes) {
       made.view->lanes.push_back({made.slot, made.clock, part, {}});
       made.view->seen.lower(made.slot, made.met - 1);
     }
-    made.accessed = 0;
+    made.accessed = made.wgmma = 0;
     if (team.spare.empty()) {
       made.slot = new_slot();
       made.clock = 1;

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -31,6 +30,7 @@ struct Strand {
   std::uint32_t slot = 0, clock = 1;
   std::uint32_t met = 1;       // the lanes last synchronised with each other at this time of theirs
   std::uint32_t accessed = 0;  // when they last accessed memory
+  std::uint32_t wgmma = 0;     // when they last issued a wgmma
   bool published = false;      // others know this clock: what comes next needs a new one
   std::shared_ptr<View> view;
   // The view at the last fence of at least this scope (kSys: kGpu); at tcgen05.fence::before_thread_sync, and
@@ -46,8 +46,8 @@ struct Strand {
 // Operations that complete in the order of their issue, or in groups.
 struct Channel {
   std::uint32_t slot = 0, second_slot = 0;
-  std::uint32_t count = 0;           // issued
-  std::deque<std::uint32_t> groups;  // counts when groups were committed
+  std::uint32_t count = 0;            // issued
+  std::vector<std::uint32_t> groups;  // counts when groups were committed
 };
 
 // Threads and asynchronous operations of one running cluster, and what each knows.
