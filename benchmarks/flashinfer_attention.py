@@ -81,7 +81,7 @@ def decodes(batch: int, length: int, heads: int, kv_heads: int) -> dict[str, Cal
     cache, q = Cache(batch, length, kv_heads), randn(batch, heads, DIM)
 
     def ours() -> Run:
-        most, sms = 16, torch.cuda.get_device_properties(0).multi_processor_count
+        most, sms = 32, torch.cuda.get_device_properties(0).multi_processor_count
         splits = torch.zeros(batch, dtype=torch.int32, device="cuda")
         lens = torch.full_like(splits, length)
         kernels.get_num_kv_splits(splits, lens, heads, kv_heads, most, sms)

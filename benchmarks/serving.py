@@ -23,7 +23,6 @@ import torch
 from serving_peers import ContinuousBatching, NanoVllm, OneByOne, Peer, Rate
 
 from sglab.models import CausalLM, from_config, load_model
-from sglab.planning.cuda_graph import replay_batch_size
 from sglab.serving import Engine
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -208,24 +207,6 @@ def kernels_of(engine: Engine, requests: int) -> tuple[float, float]:
     return seconds, sum(event.count for event in events) / 8
 
 
-def replay_of(engine: Engine, requests: int) -> float | None:
-    """Seconds of a captured decode on the device, from its first kernel to its last; None without graphs."""
-    runner = engine.worker.graph_runner
-    if runner is None:
-        return None
-    graph = runner.captured[replay_batch_size(runner.capture_bs, requests)].graph
-    times = []
-    for _ in range(20):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(1_000_000)  # the host is done before the device begins
-        begin.record()
-        graph.replay()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(begin.elapsed_time(end) * 1e-3)
-    return statistics.median(times)
-
-
 def timing(run: Callable[..., Any], times: list[float]) -> Callable[..., Any]:
     """`run`, whose seconds are noted."""
 
@@ -253,14 +234,13 @@ def print_step_costs(model: CausalLM, engine: Engine) -> None:
         for label, one in (("with graphs", engine), ("without graphs", plain))
     ]
     costs = [step_cost(one, requests) for requests, _, one in cases]
-    replays = [replay_of(one, requests) for requests, _, one in cases]
-    for (requests, label, one), cost, replay in zip(cases, costs, replays, strict=True):
+    for (requests, label, one), cost in zip(cases, costs, strict=True):
         kernels, count = kernels_of(one, requests)
         print(
             f"  a decode step of {requests:2} requests {label:14}: host {cost.host * 1e6:5.0f} µs, wall "
             f"{cost.wall * 1e6:5.0f} µs, kernels {kernels * 1e6:5.0f} µs ({model.config.num_hidden_layers} layers); "
             f"of host {cost.planning * 1e6:.0f} planning, of wall {cost.waiting * 1e6:.0f} waiting for the device; "
-            f"{count:.0f} kernels and copies" + (f"; the graph alone {replay * 1e6:.0f} µs" if replay else "")
+            f"{count:.0f} kernels and copies"
         )
     plain.close()
 

@@ -156,7 +156,9 @@ class TritonAttnBackend(AttentionBackend):
         if not layer.is_cross_attention and (new_k is None or new_v is None):
             raise BadArgumentError("k, v", "the new tokens' rows in an extend", None, "Pass them.")
         keys, values, kv_indices = kv_for(inputs, meta.kv_indptr, meta.kv_indices, save=True)
-        if layer.is_cross_attention:  # the prefix is all that is seen: rows that the mask hides
+        if (
+            layer.is_cross_attention or new_k is None or new_v is None
+        ):  # all that is seen is the prefix; a mask hides these
             new_k = inputs.q.new_zeros((len(inputs.q), *keys.shape[1:]))
             new_v = inputs.q.new_zeros((len(inputs.q), *values.shape[1:]))
         k_scale, v_scale = scales_of(inputs)

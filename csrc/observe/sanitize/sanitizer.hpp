@@ -110,7 +110,7 @@ class Sanitizer final : public Observer, public Explanations {
   std::uint64_t position_ = 0;
   const Allocation* allocation_ = nullptr;  // that held the last access to global memory
   Before before_;
-  bool thinned_ = false;  // some warp has run on without lanes that have exited
+  bool thinned_ = false;             // some warp has run on without lanes that have exited
   std::vector<std::uint8_t> watch_;  // by instruction: Watch, whatever its registers hold
 };
 
