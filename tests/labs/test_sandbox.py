@@ -54,6 +54,48 @@ def test_an_endless_loop_ends() -> None:
     assert run("def f():\n    while True: pass").failed
 
 
+GRADER = """
+import sys
+from tests.labs.test_sandbox import Limits, run
+run("import time; def f(): time.sleep(999)".replace("; ", chr(10)), Limits(seconds=900), namespaces=bool(sys.argv[1:]))
+"""
+
+
+def descendants(process: int) -> set[int]:
+    parents: dict[int, int] = {}
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(each.parent.name)] = int(each.read_text().rpartition(")")[2].split()[1])
+        except (OSError, IndexError):
+            continue  # it has ended
+    found, new = set[int](), {process}
+    while new := {child for child, parent in parents.items() if parent in new}:
+        found |= new
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize("namespaces", [(), ("namespaces",)])
+def test_a_submission_ends_with_its_grader(namespaces: tuple[str, ...]) -> None:
+    """A grader that was killed left those behind that slept."""
+    grader = subprocess.Popen([sys.executable, "-c", GRADER, *namespaces], cwd=Path(__file__).parents[2])
+    try:
+        running: set[int] = set()
+        while not running:
+            assert grader.poll() is None
+            time.sleep(0.1)
+            running = descendants(grader.pid)
+        time.sleep(2)  # they become more
+        running |= descendants(grader.pid)
+    finally:
+        grader.kill()
+        grader.wait()
+    deadline = time.monotonic() + 60
+    while left := [pid for pid in running if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="needs the scheduler's figures")
 def test_whoever_waits_for_a_processor_has_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty checks at once took their submissions' time from each other."""
