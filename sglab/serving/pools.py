@@ -222,8 +222,13 @@ def kv_pool(
     records: bool = False,
     index_dtype: torch.dtype | None = None,
 ) -> KVCache:
-    """The buffers, zeroed. dtype: None: the model's; or a format's name. records: of MLA, as FlashMLA's 656 bytes.
-    index_dtype: of an indexer's keys, as NSATokenToKVPool takes it."""
+    """The buffers, zeroed.
+
+    Args:
+        dtype: None: the model's; or a format's name.
+        records: of MLA, as FlashMLA's 656 bytes.
+        index_dtype: of an indexer's keys, as NSATokenToKVPool takes it.
+    """
     layers, dtype = shape.num_hidden_layers, dtype or model.dtype
     if isinstance(dtype, str):
         return block_pool(model, shape, tokens, page, dtype)

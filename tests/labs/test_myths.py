@@ -18,6 +18,8 @@ from sglab.workbench import decode_batch, extend_batch
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "24_myths.ipynb"
 STATEMENTS = list(myths.STATEMENTS.items())
 CELLS = nbformat.read(NOTEBOOK, as_version=4).cells
+LINK = re.compile(r'\[\*\*([^*]*)\*\*\]\(\.\./GLOSSARY\.md "[^"]*"\)')
+"""A term of the glossary at its first use."""
 CLAIM = re.compile(
     r"### (\d+) · [^\n]+\n\n> ([^\n]+)\n\n- \*\*a\*\* (\w+)[^\n]+\n- \*\*b\*\* (\w+)[^\n]+\n- \*\*c\*\* (\w+)[^\n]+"
 )
@@ -54,7 +56,7 @@ def test_the_notebook_has_each_statement_once_with_these_answers_and_its_test() 
     assert len(claims) == len(STATEMENTS)
     for number, ((at, match), (name, each)) in enumerate(zip(claims, STATEMENTS, strict=True), start=1):
         assert match, texts[at]
-        assert int(match[1]) == number and match[2] == each.claim
+        assert int(match[1]) == number and LINK.sub(r"\1", match[2]) == each.claim
         assert [word == "True" for word in match.groups()[2:]] == [option.says for option in each.options.values()]
         assert texts[at + 1] == f"answer = ...\nlab.{name}.check(answer)"
         assert texts[at + 2] == f"lab.{name}.test()"
