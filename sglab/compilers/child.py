@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import signal
 import sys
@@ -43,6 +44,7 @@ def in_child(what: str, work: Callable[[], None], folder: Path) -> None:
 def _run(work: Callable[[], None], log: Path) -> None:
     """The child's life. It ends here, without the parent's exit handlers."""
     try:
+        gc.freeze()  # CUDA does not survive a fork: tensors that the parent left are not to be freed here
         faulthandler.disable()  # it would write to the parent's terminal
         file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, 1)
