@@ -174,7 +174,7 @@ class CudaGraphRunner:
     def replay_prepare(self, batch: ForwardBatch, captured: CapturedGraph) -> None:
         """Fill the inputs and the backend's metadata in place, at the addresses that the graph has."""
         bs, padding = captured.bs, captured.bs - batch.batch_size
-        self.buffers.copy_from(batch, bs, derived=self.last_tokens is None)
+        self.buffers.copy_from(batch, bs)
         if not self._with_metadata:
             self.backend.prepare(captured.batch)
             return

@@ -42,14 +42,12 @@ class GraphInputBuffers:
         buffers.state_indices.fill_(dummy_state)
         return buffers
 
-    def copy_from(self, batch: ForwardBatch, bs: int, derived: bool = True) -> None:
+    def copy_from(self, batch: ForwardBatch, bs: int) -> None:
         """Write a batch in place, padded to `bs`.
 
         Padded rows get the fill length and slot 0, before the copies. Their request rows, tokens and positions are
         what the replay before left there: they attend to one token and write to the dummy page, which no request reads.
-
-        Args:
-            derived: also copy tokens and positions; False: the graph makes them of the others (`derive`).
+        A batch without positions is of a graph that makes its tokens and positions of the other inputs (`derive`).
         """
         raw = batch.batch_size
         if raw != bs:
@@ -60,8 +58,7 @@ class GraphInputBuffers:
                 self.encoder_lens.fill_(1)
         kept = [self.req_pool_indices, self.state_indices, self.seq_lens, self.out_cache_loc]
         given = [batch.req_pool_indices, batch.req_pool_indices, batch.seq_lens, batch.out_cache_loc]
-        if derived:
-            assert batch.positions is not None
+        if batch.positions is not None:
             kept, given = [*kept, self.input_ids, self.positions], [*given, batch.input_ids, batch.positions]
         torch._foreach_copy_([each[:raw] for each in kept], given)
         if self.encoder_lens is not None and batch.encoder_lens is not None:
