@@ -121,7 +121,7 @@ class ModelWorker:
             if info.is_plain_greedy and not self.adjuster.bans(inputs.reqs, inputs.generated):
                 return Sampled(runner.sample_greedily(output))
         sampled = self.sample(output.logits, batch, inputs)
-        self.output_tokens[batch.req_pool_indices] = sampled.tokens
+        self.output_tokens.index_copy_(0, batch.req_pool_indices, sampled.tokens)
         return sampled
 
     def forward_batch(self, worker_batch: ModelWorkerBatch) -> ForwardBatch:
@@ -187,7 +187,7 @@ class ModelWorker:
     def _resolve(self, batch: ForwardBatch) -> torch.Tensor:
         """Input tokens, with placeholders (-1 - row) replaced by what the row's last pass sampled."""
         if batch.forward_mode.is_decode():
-            return self.output_tokens[batch.req_pool_indices]
+            return self.output_tokens.index_select(0, batch.req_pool_indices)
         if not batch.forward_mode.is_mixed():
             return batch.input_ids
         sampled = self.output_tokens[(-1 - batch.input_ids).clamp(min=0)]
