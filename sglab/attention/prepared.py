@@ -20,6 +20,8 @@ class PreparedPass:
     Attributes:
         lens, rows: the requests' lengths and rows of req_to_token; None where only the device knows them.
         tokens: query rows; None where only the device knows them.
+        seen: the tensors that lengths and rows were read from, and how often each had been written to by then; None:
+            that is not counted.
     """
 
     mode: ForwardMode
@@ -27,6 +29,7 @@ class PreparedPass:
     lens: list[int] | None
     rows: list[int] | None
     tokens: int | None
+    seen: tuple[tuple[torch.Tensor | None, int], ...] | None = None
 
     @classmethod
     def of(cls, batch: ForwardBatch) -> PreparedPass:
@@ -34,7 +37,16 @@ class PreparedPass:
         if lens is None and batch.seq_lens_cpu is not None:
             lens = batch.seq_lens_cpu.tolist()
         rows = _on_host(batch.req_pool_indices)
-        return cls(batch.forward_mode, batch.batch_size, lens, rows, _tokens(batch))
+        return cls(batch.forward_mode, batch.batch_size, lens, rows, _tokens(batch), _versions(batch))
+
+    def is_of(self, batch: ForwardBatch) -> bool:
+        """Whether nothing can have changed: every layer of a pass asks, so contents are not read again."""
+        if self.seen is None or self.mode is not batch.forward_mode or self.batch_size != batch.batch_size:
+            return False
+        for (tensor, version), now in zip(self.seen, _sources(batch), strict=True):
+            if tensor is not now or (now is not None and now._version != version):
+                return False
+        return True
 
     def refuse_another(self, batch: ForwardBatch, tokens: int) -> None:
         """
@@ -44,8 +56,8 @@ class PreparedPass:
         Raises:
             BadArgumentError: the batch is of another pass, or has another number of query rows.
         """
-        now = PreparedPass.of(batch)
         remedy = "Call prepare for this batch first: index arrays and plans are those of the other."
+        now = self if self.is_of(batch) else PreparedPass.of(batch)
         for name, mine, others in (
             ("forward_mode", self.mode.name, now.mode.name),
             ("batch_size", self.batch_size, now.batch_size),
@@ -123,3 +135,15 @@ def _tokens(batch: ForwardBatch) -> int | None:
         count = getattr(batch.spec_info, "draft_token_num", None)
         return None if count is None else batch.batch_size * count
     return None if batch.extend_seq_lens_cpu is None else sum(batch.extend_seq_lens_cpu)
+
+
+def _sources(batch: ForwardBatch) -> tuple[torch.Tensor | None, ...]:
+    return batch.seq_lens, batch.seq_lens_cpu, batch.req_pool_indices
+
+
+def _versions(batch: ForwardBatch) -> tuple[tuple[torch.Tensor | None, int], ...] | None:
+    """None where a tensor was made in inference mode, which does not count writes."""
+    sources = _sources(batch)
+    if any(each is not None and each.is_inference() for each in sources):
+        return None
+    return tuple((each, 0 if each is None else each._version) for each in sources)

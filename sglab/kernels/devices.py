@@ -18,7 +18,12 @@ from sglab.kernels import ptx
 
 def capability(device: torch.device) -> tuple[int, int]:
     """Compute capability of a GPU; for the CPU that of a B200, which the emulator is by default."""
-    return torch.cuda.get_device_capability(device) if device.type == "cuda" else (10, 0)
+    return _capability(device) if device.type == "cuda" else (10, 0)
+
+
+@cache
+def _capability(device: torch.device) -> tuple[int, int]:
+    return torch.cuda.get_device_capability(device)  # which looks the properties up, at every launch of every layer
 
 
 def sm_count(device: torch.device) -> int:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 from typing import Any, Protocol
 
 import torch
@@ -68,8 +69,15 @@ class Implementation:
     steps: Callable[[Any], tuple[Any, Any]] | None = None
 
     def function(self) -> Callable[[Any], tuple[LaunchRecord, ...]]:
-        module, function = self.run.split(":")
-        return getattr(importlib.import_module(module), function)
+        module, function = _place(self.run)
+        return getattr(module, function)
+
+
+@cache
+def _place(run: str) -> tuple[ModuleType, str]:
+    """The module, imported, and the function's name in it."""
+    module, function = run.split(":")
+    return importlib.import_module(module), function
 
 
 def needs_triton(_: Arguments) -> str | None:

@@ -31,6 +31,7 @@ from sglab.planning.paged_kv import PagedKV
 from sglab.planning.plan import Merge, Plan, Work
 from sglab.planning.registry import PLANNERS, Planner
 from sglab.planning.set_split_kv import fixed_split_kv, set_split_kv, set_split_kv_cluster_aware
+from sglab.planning.split_tuning import SplitCost, SplitTuning, tune_num_kv_splits
 from sglab.planning.uint_fastdiv import UintFastDiv
 
 __all__ = [
@@ -39,6 +40,8 @@ __all__ = [
     "PagedKV",
     "Plan",
     "Planner",
+    "SplitCost",
+    "SplitTuning",
     "UintFastDiv",
     "Work",
     "capture_batch_sizes",
@@ -68,4 +71,5 @@ __all__ = [
     "shared_storage_qkvo",
     "split_ranges",
     "static_num_kv_splits",
+    "tune_num_kv_splits",
 ]

@@ -73,6 +73,18 @@ class CapturedGraph:
     """Tensors that every replay writes."""
     fills_metadata: bool = False
     """Whether a replay fills the backend's metadata itself."""
+    greedy: GreedyTokens | None = None
+    """With `last_tokens`: what chooses greedily from the output, replayed after it."""
+
+
+@dataclass(frozen=True)
+class GreedyTokens:
+    """A graph of its own, so that passes that draw by chance do without it."""
+
+    graph: Any
+    """As CapturedGraph's."""
+    tokens: torch.Tensor
+    """int64 [bs], which every replay writes; it also writes them to `last_tokens`."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +100,8 @@ class CudaGraphRunner:
 
     Args:
         capture_bs: sizes wished for; those that the request pool cannot hold are left out.
+        last_tokens: int64 [rows of the request pool + 1], what each row's last pass sampled. A graph then finds its
+            tokens and positions itself, and there are graphs of the greedy choice; None: all of that is the caller's.
 
     Attributes:
         capture_bs: the captured sizes, ascending.
@@ -97,9 +111,15 @@ class CudaGraphRunner:
     """
 
     def __init__(
-        self, model: CausalLM, runner: ModelRunner, backend: AttentionBackend, capture_bs: Sequence[int]
+        self,
+        model: CausalLM,
+        runner: ModelRunner,
+        backend: AttentionBackend,
+        capture_bs: Sequence[int],
+        last_tokens: torch.Tensor | None = None,
     ) -> None:
         refuse_outside(backend)
+        self.last_tokens = last_tokens
         self.model, self.runner, self.backend = model, runner, backend
         self.capture_bs = limit_to_pool(sorted(set(capture_bs)), runner.req_to_token_pool.size)
         self.device = runner.device
@@ -116,7 +136,14 @@ class CudaGraphRunner:
 
     def can_run(self, batch: ForwardBatch) -> bool:
         """Whether a batch is a decode of no more requests than the largest captured size."""
-        return batch.forward_mode.is_decode() and batch.batch_size <= self.capture_bs[-1]
+        return self._serves(batch.forward_mode, batch.batch_size)
+
+    def derives(self, mode: ForwardMode, batch_size: int) -> bool:
+        """Whether there is a graph for such a pass that needs neither its tokens nor its positions."""
+        return self.last_tokens is not None and self._serves(mode, batch_size)
+
+    def _serves(self, mode: ForwardMode, batch_size: int) -> bool:
+        return mode.is_decode() and batch_size <= self.capture_bs[-1]
 
     def replay(self, batch: ForwardBatch) -> ModelOutput:
         """Run a decode batch through the graph of the next captured size.
@@ -130,6 +157,19 @@ class CudaGraphRunner:
         captured.graph.replay()
         self.replays.append(Replay(raw, captured.bs))
         return ModelOutput(captured.output.hidden[:raw], captured.output.logits[:raw], captured.bs)
+
+    def sample_greedily(self, output: ModelOutput) -> torch.Tensor:
+        """The likeliest token of each row of the last replay, int64 [requests], which `last_tokens` then has too.
+
+        Returns:
+            On a GPU a view that the next replay overwrites, after what the stream has until then.
+        """
+        assert output.graph_bs is not None
+        greedy = self.captured[output.graph_bs].greedy
+        assert greedy is not None
+        greedy.graph.replay()
+        tokens = greedy.tokens[: len(output.logits)]
+        return tokens if tokens.is_cuda else tokens.clone()
 
     def replay_prepare(self, batch: ForwardBatch, captured: CapturedGraph) -> None:
         """Fill the inputs and the backend's metadata in place, at the addresses that the graph has."""
@@ -175,15 +215,35 @@ class CudaGraphRunner:
             batch.attn_backend = AttentionLaunches(graph, self.backend)
             with expert_launches(graph, self.model), graph.capture():
                 output = self._run(batch)
-            return CapturedGraph(bs, graph, batch, output)
+            return CapturedGraph(bs, graph, batch, output, greedy=self._capture_greedy(bs, output))
         cuda_graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(cuda_graph, pool=self._pool):
             fills = self.backend.fill_in_graph(self._graph_batch(batch, None, None))
             output = self._run(batch)
         self._pool = self._pool or cuda_graph.pool()
-        return CapturedGraph(bs, cuda_graph, batch, output, fills)
+        return CapturedGraph(bs, cuda_graph, batch, output, fills, self._capture_greedy(bs, output))
+
+    def _capture_greedy(self, bs: int, output: ModelOutput) -> GreedyTokens | None:
+        if self.last_tokens is None:
+            return None
+        if self.device.type != "cuda":
+            recorded = RecordedGraph()
+            with recorded.capture():
+                return GreedyTokens(recorded, self._choose(bs, output, self.last_tokens))
+        self._choose(bs, output, self.last_tokens)
+        self._synchronize()
+        cuda_graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(cuda_graph, pool=self._pool):
+            return GreedyTokens(cuda_graph, self._choose(bs, output, self.last_tokens))
+
+    def _choose(self, bs: int, output: ModelOutput, last_tokens: torch.Tensor) -> torch.Tensor:
+        tokens = output.logits.argmax(-1)
+        last_tokens.index_copy_(0, self.buffers.state_indices[:bs], tokens)
+        return tokens
 
     def _run(self, batch: ForwardBatch) -> ModelOutput:
+        if self.last_tokens is not None:
+            self.buffers.derive(batch.batch_size, self.last_tokens)
         assert batch.positions is not None
         hidden = self.model(batch.input_ids, batch.positions, batch)
         return ModelOutput(hidden, self.model.compute_logits(hidden))

@@ -52,12 +52,7 @@ class LogitsAdjuster:
             rows: int64 [B], of the request pool.
             generated: tokens that each request has generated before this one.
         """
-        bans = [
-            (i, token)
-            for i, (req, count) in enumerate(zip(reqs, generated, strict=True))
-            if count < req.sampling_params.min_new_tokens
-            for token in stop_tokens(req)
-        ]
+        bans = self.bans(reqs, generated)
         if not bans and info.bias is None and not info.penalized:
             return logits
         logits = logits.clone()
@@ -70,6 +65,15 @@ class LogitsAdjuster:
             where, tokens = torch.tensor(bans, device=logits.device).T
             logits[where, tokens] = -torch.inf
         return logits
+
+    def bans(self, reqs: Sequence[Req], generated: Sequence[int]) -> list[tuple[int, int]]:
+        """(row, token) of stop tokens that come too early."""
+        return [
+            (i, token)
+            for i, (req, count) in enumerate(zip(reqs, generated, strict=True))
+            if count < req.sampling_params.min_new_tokens
+            for token in stop_tokens(req)
+        ]
 
     def count(self, info: SamplingInfo, rows: torch.Tensor, tokens: torch.Tensor) -> None:
         """Count what was just chosen."""

@@ -58,7 +58,8 @@ def make_parts(
     if ranks is None:
         with torch_threads(threads), batch_invariant(config.enable_deterministic_inference):
             if captures_decodes(config, backend, model.device.type, has_encoder(model)):
-                worker.graph_runner = CudaGraphRunner(model, pools.runner, backend, config.capture_sizes())
+                last = worker.output_tokens if model.device.type == "cuda" else None  # on a CPU inputs are shown
+                worker.graph_runner = CudaGraphRunner(model, pools.runner, backend, config.capture_sizes(), last)
             if config.enable_piecewise_cuda_graph:
                 worker.piecewise_runner = PiecewiseGraphRunner(model, pools.runner, backend, config.capture_tokens())
     speculative = speculation(worker, config, draft_model)

@@ -37,6 +37,11 @@ class SamplingInfo:
     logprob_ids: torch.Tensor | None = None
     """int64 [B, n]: tokens whose log probabilities are wanted besides; rows with fewer are filled up with 0."""
 
+    @property
+    def is_plain_greedy(self) -> bool:
+        """Whether each row's token is that of its largest logit, and nothing else is wanted."""
+        return self.all_greedy and self.bias is None and not self.penalized and self.top_logprobs is None
+
     @classmethod
     def of(cls, reqs: Sequence[Req], device: torch.device) -> SamplingInfo:
         """The parameters of a pass's requests, in its order."""

@@ -56,8 +56,8 @@ class ModelWorker:
     """One model with its pools and its backend.
 
     Attributes:
-        output_tokens: int64 [rows of the request pool], what each row's last pass sampled: the input of its next
-            decode, which the host need not have seen.
+        output_tokens: int64 [rows of the request pool + 1], what each row's last pass sampled: the input of its next
+            decode, which the host need not have seen. The last entry is that of graphs' padded rows.
         graph_runner: replays decode passes; None: they run operation by operation.
         piecewise_runner: replays extend passes in pieces between their attention; None: as they are.
         others: what verifies drafts on all ranks together; None: this process has the whole model.
@@ -68,7 +68,7 @@ class ModelWorker:
     def __init__(self, model: CausalLM, runner: ModelRunner, backend: AttentionBackend, seed: int = 0) -> None:
         self.model, self.runner, self.backend = model, runner, backend
         device, rows = runner.device, runner.req_to_token_pool.size
-        self.output_tokens = torch.zeros(rows, dtype=torch.int64, device=device)
+        self.output_tokens = torch.zeros(rows + 1, dtype=torch.int64, device=device)
         self.sampler = Sampler(device, seed)
         self.adjuster = LogitsAdjuster(rows, model.config.vocab_size, device)
         self.graph_runner: CudaGraphRunner | None = None
@@ -111,14 +111,26 @@ class ModelWorker:
                 read = inputs.scores.rows.read(hidden, self.model.compute_logits)
         if not inputs.samples:
             return on_host(None, inputs, read=read)
+        return on_host(self._sample_and_keep(output, batch, inputs), inputs, output.graph_bs, read)
+
+    def _sample_and_keep(self, output: ModelOutput, batch: ForwardBatch, inputs: PassInputs) -> Sampled:
+        """Choose tokens, and have them where the next decode looks for them."""
+        runner = self.graph_runner
+        if runner is not None and runner.last_tokens is not None and output.graph_bs is not None:
+            info = self.sampling_info(inputs.reqs)
+            if info.is_plain_greedy and not self.adjuster.bans(inputs.reqs, inputs.generated):
+                return Sampled(runner.sample_greedily(output))
         sampled = self.sample(output.logits, batch, inputs)
-        self.output_tokens[batch.req_pool_indices] = sampled.tokens
-        return on_host(sampled, inputs, output.graph_bs, read)
+        self.output_tokens.index_copy_(0, batch.req_pool_indices, sampled.tokens)
+        return sampled
 
     def forward_batch(self, worker_batch: ModelWorkerBatch) -> ForwardBatch:
-        """The pass's tensors, with placeholders replaced by tokens."""
-        batch = ForwardBatch.init_new(worker_batch, self.runner)
-        batch.input_ids = self._resolve(batch)
+        """The pass's tensors, with placeholders replaced by tokens; a graph that finds them itself is given none."""
+        runner = self.graph_runner
+        derived = runner is not None and runner.derives(worker_batch.forward_mode, len(worker_batch.seq_lens))
+        batch = ForwardBatch.init_new(worker_batch, self.runner, positions=not derived)
+        if not derived:
+            batch.input_ids = self._resolve(batch)
         batch.attn_backend = self.backend
         return batch
 
@@ -175,7 +187,7 @@ class ModelWorker:
     def _resolve(self, batch: ForwardBatch) -> torch.Tensor:
         """Input tokens, with placeholders (-1 - row) replaced by what the row's last pass sampled."""
         if batch.forward_mode.is_decode():
-            return self.output_tokens[batch.req_pool_indices]
+            return self.output_tokens.index_select(0, batch.req_pool_indices)
         if not batch.forward_mode.is_mixed():
             return batch.input_ids
         sampled = self.output_tokens[(-1 - batch.input_ids).clamp(min=0)]

@@ -10,9 +10,11 @@ from sglab.kernels import CascadeLevel, ContractError, cascade_attention, flash_
 from sglab.kernels.contract import Contract
 from sglab.kernels.decode_attention.contract import DecodeArguments
 from sglab.kernels.decode_attention.contract import check as check_decode
+from sglab.kernels.gated_activation.contract import check as check_gated
 from sglab.kernels.known_calls import call_is_known
 from sglab.kernels.launch_cache import MOST, Known
 from sglab.kernels.layernorm.contract import check as check_norm
+from sglab.kernels.qk_norm_rope.contract import check as check_qk
 from sglab.kernels.scoring import Scoring
 
 
@@ -110,6 +112,28 @@ def test_a_norm(checks: Checks) -> None:
         check_norm("fused_add_rmsnorm", x, x, weight, 1e-6, 1.0)
     with pytest.raises(ContractError, match="eps must be finite"):
         check_norm("fused_add_rmsnorm", x, residual, weight, -1.0, 1.0)
+
+
+def test_a_gated_activation(checks: Checks) -> None:
+    outs = [check_gated("silu_and_mul", torch.zeros(3, 8), "silu").out for _ in range(3)]
+    assert checks.count == 1
+    assert [tuple(out.shape) for out in outs] == [(3, 4)] * 3
+    with pytest.raises(ContractError, match="of an even number of columns"):
+        check_gated("silu_and_mul", torch.zeros(3, 7), "silu")
+
+
+def test_a_fused_store_whose_tensors_moved_is_held_against_the_caches_again() -> None:
+    rows, cache = torch.zeros(3, 2, 16), torch.zeros(9, 2, 16)
+    positions, slots, turns = torch.arange(3), torch.arange(1, 4), torch.zeros(9, 16)
+
+    def call(key: torch.Tensor) -> None:
+        parts = (positions, rows, key, rows.clone(), turns, cache, cache.clone(), slots)
+        check_qk(*parts, None, None, 1e-6, True, False)
+
+    for _ in range(3):
+        call(rows.clone())
+    with pytest.raises(ContractError, match="k_cache must be memory separate from key"):
+        call(cache[:3])
 
 
 def test_calls_that_never_end_are_forgotten() -> None:

@@ -5,6 +5,7 @@ import torch
 
 from sglab.engine.graphs import GraphCaptureError, RecordedGraph, StalePointerError
 from sglab.serving import Engine
+from tests.support.serving.graphs import finding_inputs
 from tests.support.serving.tiny import prompts, tiny_llama
 
 GREEDY = {"temperature": 0, "max_new_tokens": 12, "ignore_eos": True}
@@ -111,3 +112,55 @@ def test_a_value_that_the_host_reads_cannot_be_captured() -> None:
     with pytest.raises(GraphCaptureError, match="the host reads a value"), graph.capture():
         torch.zeros(int(x))
     assert graph.launches == []
+
+
+SAMPLINGS = {
+    "greedy": GREEDY,
+    "seeded": {"temperature": 1, "sampling_seed": 3, "max_new_tokens": 12, "ignore_eos": True},
+    "a ban at first": {
+        "temperature": 0,
+        "max_new_tokens": 12,
+        "min_new_tokens": 4,
+        "stop_token_ids": [*range(0, 64, 2)],
+    },
+    "penalty": {**GREEDY, "frequency_penalty": 0.5},
+    "bias": {**GREEDY, "logit_bias": {7: 5.0}},
+}
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+@pytest.mark.parametrize("names", [[name] for name in SAMPLINGS] + [[*SAMPLINGS]], ids="+".join)
+def test_graphs_that_find_their_inputs_give_the_same_tokens(names: list[str], overlap: bool) -> None:
+    samplings = [SAMPLINGS[names[i % len(names)]] for i in range(7)]
+    options = {"cuda_graph_bs": (1, 2, 4, 8), "disable_overlap_schedule": not overlap}
+    with finding_inputs(engine(**options)) as given, Engine(tiny_llama(), max_total_tokens=1024) as plain:
+        for _ in range(2):
+            outputs = given.generate(prompts(7), samplings)
+            assert [each.token_ids for each in outputs] == [
+                each.token_ids for each in plain.generate(prompts(7), samplings)
+            ]
+        assert given.worker.graph_runner.replays
+
+
+def test_graphs_that_find_their_inputs_give_log_probabilities() -> None:
+    with finding_inputs(engine(cuda_graph_bs=(4,))) as given, Engine(tiny_llama(), max_total_tokens=1024) as plain:
+        outputs = [each.generate(prompts(3), GREEDY, return_logprob=True) for each in (given, plain)]
+        for one, other in zip(*outputs, strict=True):
+            assert one.token_ids == other.token_ids
+            assert one.logprobs == pytest.approx(other.logprobs)
+
+
+def test_a_steady_step_gives_a_graph_three_inputs_and_reads_its_choice() -> None:
+    with finding_inputs(engine(cuda_graph_bs=(4,), disable_overlap_schedule=True)) as made:
+        for prompt in prompts(4):
+            made.submit(prompt, GREEDY)
+        while made.scheduler.waiting_queue or made.history.steps[-1].mode != "DECODE":
+            made.step()
+        inputs = made.worker.inputs(made.scheduler.get_next_batch_to_run())
+        assert made.worker.forward_batch(inputs.batch).positions is None
+        buffers = made.worker.graph_runner.buffers
+        made.worker.forward(inputs)
+        lengths = inputs.batch.seq_lens
+        assert torch.equal(buffers.positions, lengths - 1)
+        last = [req.output_ids[-1] for req in inputs.reqs]
+        assert buffers.input_ids.tolist() == last

@@ -91,8 +91,16 @@ def check_rows(req_to_token_pool: ReqToTokenPool, reqs: list[Req], seq_lens: lis
             )
 
 
-def get_last_loc(req_to_token: torch.Tensor, req_pool_indices: torch.Tensor, prefix_lens: torch.Tensor) -> torch.Tensor:
-    """Slot of the last token of each prefix, int64 [B]; -1 where the prefix is empty."""
+def get_last_loc(
+    req_to_token: torch.Tensor, req_pool_indices: torch.Tensor, prefix_lens: torch.Tensor, empty: bool = True
+) -> torch.Tensor:
+    """Slot of the last token of each prefix, int64 [B]; -1 where the prefix is empty.
+
+    Args:
+        empty: whether any may be.
+    """
+    if not empty:
+        return req_to_token[req_pool_indices, prefix_lens - 1].to(torch.int64)
     last = req_to_token[req_pool_indices, (prefix_lens - 1).clamp(min=0)].to(torch.int64)
     return torch.where(prefix_lens > 0, last, torch.full_like(last, -1))
 
@@ -129,19 +137,23 @@ def alloc_for_extend(batch: Allocating) -> tuple[torch.Tensor, torch.Tensor]:
     return out_cache_loc, torch.tensor(rows, dtype=torch.int64, device=batch.device)
 
 
-def alloc_for_decode(batch: Allocating) -> torch.Tensor:
-    """One slot per request for its next token, written to req_to_token. Returns out_cache_loc int64 [B]."""
+def alloc_for_decode(batch: Allocating, longer: torch.Tensor, longer_cpu: torch.Tensor) -> torch.Tensor:
+    """One slot per request for its next token, written to req_to_token. Returns out_cache_loc int64 [B].
+
+    Args:
+        longer, longer_cpu: the batch's seq_lens and seq_lens_cpu with that token.
+    """
     tree, pool = batch.tree_cache, batch.req_to_token_pool
-    seqs = batch.seq_lens_cpu.tolist()
-    longer = [seq + 1 for seq in seqs]
-    check_rows(pool, batch.reqs, longer)
-    pages = get_num_new_pages(seqs, longer, tree.page_size)
+    ends = longer_cpu.tolist()
+    seqs = [end - 1 for end in ends]
+    check_rows(pool, batch.reqs, ends)
+    pages = get_num_new_pages(seqs, ends, tree.page_size)
     make_room(tree, pages * tree.page_size, _page_each(tree, len(seqs)) or len(seqs))
     allocator = tree.token_to_kv_pool_allocator
     out: torch.Tensor | None
     if isinstance(allocator, PagedTokenToKVPoolAllocator):
-        last_loc = get_last_loc(pool.req_to_token, batch.req_pool_indices, batch.seq_lens)
-        out = allocator.alloc_decode(batch.seq_lens + 1, batch.seq_lens_cpu + 1, last_loc)
+        last_loc = get_last_loc(pool.req_to_token, batch.req_pool_indices, batch.seq_lens, empty=not all(seqs))
+        out = allocator.alloc_decode(longer, longer_cpu, last_loc)
     else:
         out = allocator.alloc(len(seqs))
     assert out is not None  # make_room counted the pages

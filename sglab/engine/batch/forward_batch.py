@@ -113,8 +113,12 @@ class ForwardBatch:
     """Real tokens, before a graph's padding."""
 
     @classmethod
-    def init_new(cls, batch: ModelWorkerBatch, model_runner: ModelRunner) -> ForwardBatch:
-        """Take a worker batch to the runner's device and compute positions and extend offsets."""
+    def init_new(cls, batch: ModelWorkerBatch, model_runner: ModelRunner, positions: bool = True) -> ForwardBatch:
+        """Take a worker batch to the runner's device and compute positions and extend offsets.
+
+        Args:
+            positions: False: leave those of a decode out, for a graph that computes them.
+        """
         device = model_runner.device
         self = cls(
             forward_mode=batch.forward_mode,
@@ -138,7 +142,7 @@ class ForwardBatch:
         if self.forward_mode.is_idle():
             self.positions = torch.empty(0, dtype=torch.int64, device=device)
         elif self.forward_mode.is_decode() or self.forward_mode.is_target_verify():
-            self.positions = clamp_position(self.seq_lens)
+            self.positions = clamp_position(self.seq_lens) if positions else None
         else:
             self._init_extend(batch, device)
             self.expands_prefix = self._may_expand(model_runner.chunked_prefix_threshold)

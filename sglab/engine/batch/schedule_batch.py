@@ -94,7 +94,7 @@ class ScheduleBatch:
 
     @property
     def seq_lens_sum(self) -> int:
-        return int(self.seq_lens_cpu.sum())
+        return sum(self.seq_lens_cpu.tolist())  # of a few hundred numbers faster than an operation and its item()
 
     def prepare_for_extend(self) -> None:
         """Allocate for the tokens after each request's cached prefix; `Req.init_next_round_input` comes first."""
@@ -115,11 +115,13 @@ class ScheduleBatch:
         """Allocate one slot per request for the token in `output_ids`, which becomes the input."""
         if self.output_ids is None:
             raise ValueError("prepare_for_decode needs output_ids: the tokens sampled by the pass before")
-        self.out_cache_loc = alloc_for_decode(self)
+        # New tensors: a pass that still runs reads the old ones.
+        longer = self.seq_lens + 1
+        longer_cpu = longer if longer.device.type == "cpu" else self.seq_lens_cpu + 1
+        self.out_cache_loc = alloc_for_decode(self, longer, longer_cpu)
         self.forward_mode = ForwardMode.DECODE
         self.input_ids, self.output_ids = self.output_ids, None
-        # New tensors: a pass that still runs reads the old ones.
-        self.seq_lens_cpu, self.seq_lens = self.seq_lens_cpu + 1, self.seq_lens + 1
+        self.seq_lens_cpu, self.seq_lens = longer_cpu, longer
         for req in self.reqs:
             req.kv_committed_len += 1
 
@@ -185,7 +187,7 @@ class ScheduleBatch:
             extend_num_tokens=self.extend_num_tokens if extend else None,
             extend_seq_lens=list(self.extend_lens) if extend else None,
             extend_prefix_lens=list(self.prefix_lens) if extend else None,
-            orig_seq_lens=self.seq_lens.to(torch.int32),
+            orig_seq_lens=self.seq_lens.to(torch.int32) if extend else None,
         )
 
     def _set_lens(self, seq_lens: list[int]) -> None:

@@ -47,6 +47,7 @@ class GraphInputBuffers:
 
         Padded rows get the fill length and slot 0, before the copies. Their request rows, tokens and positions are
         what the replay before left there: they attend to one token and write to the dummy page, which no request reads.
+        A batch without positions is of a graph that makes its tokens and positions of the other inputs (`derive`).
         """
         raw = batch.batch_size
         if raw != bs:
@@ -55,9 +56,21 @@ class GraphInputBuffers:
             self.state_indices.fill_(self.dummy_state)
             if self.encoder_lens is not None:
                 self.encoder_lens.fill_(1)
-        assert batch.positions is not None
-        kept = (self.input_ids, self.req_pool_indices, self.state_indices, self.seq_lens, self.out_cache_loc)
-        given = (batch.input_ids, batch.req_pool_indices, batch.req_pool_indices, batch.seq_lens, batch.out_cache_loc)
-        torch._foreach_copy_([each[:raw] for each in (*kept, self.positions)], [*given, batch.positions])
+        kept = [self.req_pool_indices, self.state_indices, self.seq_lens, self.out_cache_loc]
+        given = [batch.req_pool_indices, batch.req_pool_indices, batch.seq_lens, batch.out_cache_loc]
+        if batch.positions is not None:
+            kept, given = [*kept, self.input_ids, self.positions], [*given, batch.input_ids, batch.positions]
+        torch._foreach_copy_([each[:raw] for each in kept], given)
         if self.encoder_lens is not None and batch.encoder_lens is not None:
             self.encoder_lens[:raw].copy_(batch.encoder_lens)
+
+    def derive(self, bs: int, last_tokens: torch.Tensor) -> None:
+        """While a graph of size `bs` is captured: launch what makes its tokens and positions of its other inputs.
+
+        Args:
+            last_tokens: int64 [rows of the request pool + 1], what each row's last pass sampled; padded rows have the
+                last entry, `dummy_state`.
+        """
+        torch.index_select(last_tokens, 0, self.state_indices[:bs], out=self.input_ids[:bs])
+        torch.sub(self.seq_lens[:bs], 1, out=self.positions[:bs])
+        self.positions[:bs].clamp_(min=0)

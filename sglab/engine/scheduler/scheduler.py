@@ -83,6 +83,7 @@ class Scheduler:
         self._failed: list[Req] = []
         self._unwritten: list[torch.Tensor] = []
         self._plan = Plan()
+        self._placeholders = (self.running_batch.req_pool_indices, self.running_batch.input_ids)
 
     # Requests come and go.
 
@@ -395,7 +396,9 @@ class Scheduler:
         if self.num_draft_tokens > 1:
             batch.prepare_for_verify(self.num_draft_tokens)
             return
-        batch.output_ids = -1 - batch.req_pool_indices
+        if self._placeholders[0] is not batch.req_pool_indices:  # the same tensor as long as the batch stays the same
+            self._placeholders = (batch.req_pool_indices, -1 - batch.req_pool_indices)
+        batch.output_ids = self._placeholders[1]
         batch.prepare_for_decode()
 
     def _requeue(self, reqs: list[Req]) -> None:

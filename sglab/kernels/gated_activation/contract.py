@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import torch
 
 from sglab.kernels.contract import FLOATS, Contract
+from sglab.kernels.launch_cache import Known, shaped
+
+_right = Known()
 
 
 @dataclass(frozen=True)
@@ -23,8 +26,12 @@ class GatedArguments:
 
 
 def check(operator: str, x: torch.Tensor, kind: str) -> GatedArguments:
-    contract = Contract(operator)
-    contract.tensor("x", x, "rows gate_and_up", FLOATS)
-    width = contract.size("gate_and_up")
-    contract.require(width % 2 == 0, "x", "of an even number of columns, gate and up", width, "Join both.")
+    known = (operator, shaped(x))
+    if known not in _right:
+        contract = Contract(operator)
+        contract.tensor("x", x, "rows gate_and_up", FLOATS)
+        width = contract.size("gate_and_up")
+        contract.require(width % 2 == 0, "x", "of an even number of columns, gate and up", width, "Join both.")
+        _right.add(known)
+    width = x.shape[1]
     return GatedArguments(x, kind, x.new_empty(len(x), width // 2))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from sglab.kernels.contract import FLOATS, INDEX, Contract, reads_values
-from sglab.kernels.launch_cache import Known, described, shaped
+from sglab.kernels.launch_cache import Known, shaped
 
 _right = Known()
 
@@ -52,12 +52,12 @@ def check(
 ) -> FusedArguments:
     parts = (positions, query, key, value, cos_sin_cache, k_cache, v_cache, indices)
     arguments = FusedArguments(*parts, q_weight, k_weight, eps, is_neox)
-    unlike = shaped(positions, cos_sin_cache, indices, q_weight, k_weight)  # held against no other's memory
-    known = (eps, described(query, key, value, k_cache, v_cache), unlike)
+    known = (eps, shaped(*parts, q_weight, k_weight))
     reads = isinstance(query, torch.Tensor) and reads_values(check_values, query.device)
-    if not reads and known in _right:
-        return arguments
     contract = Contract("qk_norm_rope_store")
+    if not reads and known in _right:  # but for where they lie: heads are other tensors at every call
+        _check_apart(contract, arguments)
+        return arguments
     contract.tensor("query", query, "tokens heads head_dim", FLOATS)
     contract.tensor("key", key, "tokens kv_heads head_dim", FLOATS)
     contract.tensor("value", value, "tokens kv_heads v_head_dim", FLOATS)
@@ -76,8 +76,7 @@ def check(
     expected = f"an even number of columns, at most head_dim = {head}"
     contract.require(rotary % 2 == 0 and 0 < rotary <= head, "cos_sin_cache", expected, rotary, "Check rotary_dim.")
     contract.require(math.isfinite(eps) and eps >= 0, "eps", "finite and at least 0", eps, "Pass rms_norm_eps.")
-    contract.apart("k_cache", k_cache, query=query, key=key, value=value, v_cache=v_cache)
-    contract.apart("v_cache", v_cache, query=query, key=key, value=value)
+    _check_apart(contract, arguments)
     if reads:
         inside = (positions >= 0) & (positions < len(cos_sin_cache))
         remedy = "Load the model for a longer context (context_len)."
@@ -85,6 +84,11 @@ def check(
         _check_slots(contract, indices)
     _right.add(known)
     return arguments
+
+
+def _check_apart(contract: Contract, a: FusedArguments) -> None:
+    contract.apart("k_cache", a.k_cache, query=a.query, key=a.key, value=a.value, v_cache=a.v_cache)
+    contract.apart("v_cache", a.v_cache, query=a.query, key=a.key, value=a.value)
 
 
 def _check_slots(contract: Contract, indices: torch.Tensor) -> None:

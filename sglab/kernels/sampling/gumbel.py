@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from sglab.kernels.contract import FLOATS, Contract, reads_values
+from sglab.kernels.known_calls import checked_once
 from sglab.kernels.registry import CPU, GPU, Implementation, Operator, needs_triton
 from sglab.kernels.sampling.contract import check_rows
 
@@ -40,6 +41,7 @@ class GumbelArguments:
         return self.logits.device
 
 
+@checked_once
 def gumbel_argmax(
     logits: torch.Tensor,
     temperatures: torch.Tensor,
