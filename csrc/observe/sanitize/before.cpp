@@ -52,7 +52,7 @@ void Sanitizer::look(const Warp& w, const Inst* inst, const Effects& m, std::uin
             address_of(w, extra_address(inst, *inst->extra->map), first_lane(rest));
       return;
     case Act::kWarpExchange:
-      if (memory_ != nullptr && m.taint == TaintRule::kShuffle) memory_->look_at_shuffle(w, inst);
+      if (memory_ != nullptr && m.taint == TaintRule::kShuffle) memory_->look_at_shuffle(w, inst, lanes);
       return;
     case Act::kFence:
       if (m.reads) lane_addresses(w, inst, before_.address);

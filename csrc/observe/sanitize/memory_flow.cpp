@@ -50,7 +50,7 @@ void MemorySanitizer::flow(const Actor& actor, std::uint32_t group) {
 
 void MemorySanitizer::warp_synced(const Actor& actor, bool memory) {
   if (memory || taint_.rule(pc_of(actor)) != Rule::kShuffle) return;
-  begins_ = taint_.found_absent(actor);
+  begins_ = shuffles_ && taint_.found_absent(actor);
 }
 
 void MemorySanitizer::flow_access(const Actor& actor, std::uint32_t group) {
