@@ -5,6 +5,7 @@
 #include "machine/engine/registers.hpp"
 #include "machine/ops/members.hpp"
 #include "machine/ops/register.hpp"
+#include "machine/ops/shuffle.hpp"
 #include "machine/program/builder.hpp"
 
 // Exchanges among the lanes of a warp. The .sync forms wait until all lanes of their member mask have come.
@@ -20,42 +21,18 @@ void merge_predicate(Warp& w, Ref ref, std::uint32_t value, std::uint32_t lanes)
   w.predicates[ref] = (w.predicates[ref] & ~lanes) | (value & lanes);
 }
 
-enum Shuffle { kUp, kDown, kBfly, kIdx };
-
-// shfl.sync.mode.b32 d|p, a, b, c, members: segments and clamping as PTX defines them.
+// shfl.sync.mode.b32 d|p, a, b, c, members
 const Inst* shfl(Warp& w, const Inst* i) {
   return exchange(w, i, i->extra->refs[0], [&](std::uint32_t lanes) {
     const auto *const a = read_register<std::uint32_t>(w, i->a),
                       *const b = read_register<std::uint32_t>(w, i->b),
                       *const c = read_register<std::uint32_t>(w, i->c);
+    const auto mode = static_cast<Shuffle>(i->imm);
     std::uint32_t values[32], inside = 0;
     for_lanes(lanes, [&](int l) {
-      const int step = static_cast<int>(b[l] & 0x1f), clamp = static_cast<int>(c[l] & 0x1f);
-      const int segment = static_cast<int>(c[l] >> 8 & 0x1f);
-      const int most = (l & segment) | (clamp & ~segment), least = l & segment;
-      int j;
-      bool valid;
-      switch (i->imm) {
-        case kUp:
-          j = l - step;
-          valid = j >= most;
-          break;
-        case kDown:
-          j = l + step;
-          valid = j <= most;
-          break;
-        case kBfly:
-          j = l ^ step;
-          valid = j <= most;
-          break;
-        default:
-          j = least | (step & ~segment);
-          valid = j <= most;
-          break;
-      }
-      if (!valid) j = l;
-      values[l] = a[j & 31];
-      inside |= static_cast<std::uint32_t>(valid) << l;
+      const ShuffleSource source = shuffle_source(mode, l, b[l], c[l]);
+      values[l] = a[source.lane];
+      inside |= static_cast<std::uint32_t>(source.inside) << l;
     });
     auto* const d = write_register<std::uint32_t>(w, i->d);
     for_lanes(lanes, [&](int l) { d[l] = values[l]; });
@@ -77,7 +54,11 @@ void build_shfl(Builder& b) {
   } else {
     b.def(Field::kD, to, 'w');
   }
-  b.inst.imm = b.has("up") ? kUp : b.has("down") ? kDown : b.has("bfly") ? kBfly : kIdx;
+  const Shuffle mode = b.has("up")     ? Shuffle::kUp
+                       : b.has("down") ? Shuffle::kDown
+                       : b.has("bfly") ? Shuffle::kBfly
+                                       : Shuffle::kIdx;
+  b.inst.imm = static_cast<std::int64_t>(mode);
   b.inst.body = shfl;
 }
 

@@ -14,10 +14,11 @@ constexpr std::uint32_t kMostBarriers = 1u << 16;  // that some lanes may be lat
 constexpr char kCame[] = "came to the barrier";
 constexpr char kPast[] = "some go past a barrier that others came to";
 
-// `bar` is .aligned without saying so.
+// `bar` is .aligned without saying so; bar.warp.sync, which has a member mask, is not.
 bool is_aligned(const Program& program, std::uint32_t pc) {
   const std::string_view opcode = opcode_of(program, pc);
-  return opcode.starts_with("bar.") || opcode.find(".aligned") != std::string_view::npos;
+  return (opcode.starts_with("bar.") && !opcode.starts_with("bar.warp.")) ||
+         opcode.find(".aligned") != std::string_view::npos;
 }
 
 bool is_barrier(Act act) {

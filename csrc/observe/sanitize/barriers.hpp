@@ -8,6 +8,7 @@
 
 #include "observe/sanitize/aligned.hpp"
 #include "observe/sanitize/detector.hpp"
+#include "observe/sanitize/members.hpp"
 
 namespace sglab::emu {
 
@@ -21,7 +22,8 @@ struct Arriver {
 // Finds misuse of mbarriers, named barriers and the memory of CTAs that have exited.
 class BarrierSanitizer final : public Detector {
  public:
-  explicit BarrierSanitizer(Findings& findings) : Detector(findings), aligned_(findings) {}
+  explicit BarrierSanitizer(Findings& findings)
+      : Detector(findings), aligned_(findings), members_(findings) {}
 
   void launched(const Launch& launch) override;
   void cluster_started(const Cluster& cluster) override;
@@ -29,6 +31,7 @@ class BarrierSanitizer final : public Detector {
   void exited(const Actor& actor) override;
   void accessed(const Actor& actor, const Access& access) override;
   void fenced(const Actor& actor, const Fence& fence) override;
+  void warp_synced(const Actor& actor, bool memory) override;
   void arrived(const Actor& actor, const BarrierUse& use) override;
   void passed(const Actor& actor, const BarrierUse& use) override;
   void mbarrier(const Actor& actor, const MbarrierEvent& event) override;
@@ -46,6 +49,8 @@ class BarrierSanitizer final : public Detector {
   const std::set<Arriver>* arrivers(const Cluster& cluster, std::uint32_t address) const;
 
  private:
+  // In place of an mbarrier's address: a named barrier has no place in memory.
+  static constexpr std::uint32_t kNamed = ~0u;
   struct Object {
     bool alive = false;
     std::uint32_t initialiser = 0;          // slot
@@ -84,14 +89,26 @@ class BarrierSanitizer final : public Detector {
     const bool cluster = use.number == kClusterBarrierNumber;
     return of(actor).named[(cluster ? 0 : actor.warp->cta->rank * 32) + use.number];
   }
+  // Something that other lanes may notice.
+  void acted(const Actor& actor) {
+    aligned_.acted(actor);
+    members_.acted(actor);
+  }
+  // The objects that this warp has initialised and that are not known to all threads yet.
   template <class F>
-  void for_each_own(const Actor& actor, F f);
+  void for_each_own(const Actor& actor, F f) {
+    for (auto& [address, object] : of(actor).objects) {
+      if (object.alive && object.initialiser == actor.warp->slot && !(object.published && object.released))
+        f(object);
+    }
+  }
   void check_use(const Actor& actor, const MbarrierEvent& event, const Object& object);
   void check_replaced(const Actor& actor, const MbarrierEvent& event, const Object& object);
   void check_waited(const Actor& actor, const BarrierUse& use, Named& named);
   void check_same_instruction(const Actor& actor, const BarrierUse& use, Named& named);
   void check_totals(const Named& named);
   void check_apart(const Actor& actor, const BarrierUse& use, Named& named);
+  void check_bytes(const Cluster& cluster, std::uint32_t address, const Object& object);
   void hear(const Actor& actor, std::uint64_t event);
   void hear_now(const Actor& actor) { hear(actor, ++of(actor).events); }
   void note(const Actor& actor, const MbarrierEvent& event, Object& object);
@@ -100,6 +117,7 @@ class BarrierSanitizer final : public Detector {
               const char* other_did, std::uint32_t address, bool error = true);
 
   AlignedLanes aligned_;
+  MissedMembers members_;
   std::unordered_map<std::uint64_t, State> states_;  // by Cluster::index
   Party misuser_, misused_by_;                       // of the operation that was refused last
   std::string misuse_, misused_did_;

@@ -6,6 +6,7 @@
 #include "machine/ops/wmma_operands.hpp"
 #include "machine/tensor/tmem_transfer.hpp"
 #include "observe/record/accesses.hpp"
+#include "observe/sanitize/memory.hpp"
 #include "observe/sanitize/sanitizer.hpp"
 
 // What an instruction is about to do: its operands, read before it is executed.
@@ -49,6 +50,9 @@ void Sanitizer::look(const Warp& w, const Inst* inst, const Effects& m, std::uin
       for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1)
         before_.address[first_lane(rest)] =
             address_of(w, extra_address(inst, *inst->extra->map), first_lane(rest));
+      return;
+    case Act::kWarpExchange:
+      if (memory_ != nullptr && m.taint == TaintRule::kShuffle) memory_->look_at_shuffle(w, inst, lanes);
       return;
     case Act::kFence:
       if (m.reads) lane_addresses(w, inst, before_.address);

@@ -37,6 +37,16 @@ class MemorySanitizer final : public Detector {
   void mbarrier(const Actor& actor, const MbarrierEvent& event) override;
   void tensor_memory(const Actor& actor, const TmemUse& use) override;
 
+  // A shfl.sync is about to be executed. Where whole warps without taint exchange there is nothing to know.
+  void look_at_shuffle(const Warp& w, const Inst* inst, std::uint32_t lanes) {
+    shuffles_ = lanes != 0xffffffffu || (inst->extra->refs[0] & kConstantRef) == 0 ||
+                taint_.follows(w, static_cast<std::uint32_t>(inst - w.code));
+    if (shuffles_) taint_.look_at_shuffle(w, inst);
+  }
+  void warp_synced(const Actor& actor, bool memory) override;
+
+  // Whether the instruction that has been executed must be followed although nothing was tainted before.
+  bool begins() const { return begins_; }
   // Whether flow() must be notified of the warp's instructions.
   bool follows(const Warp& w, std::uint32_t pc) { return found_bad_ || taint_.follows(w, pc); }
   // An instruction has been executed, its other events reported. `group`: its lanes before the guard.
@@ -86,6 +96,8 @@ class MemorySanitizer final : public Detector {
   std::vector<SeenAccess> seen_;  // of the instruction being reported
   std::uint32_t bad_[32]{};       // bytes of each lane's access that were never written
   bool found_bad_ = false;        // there are some
+  bool shuffles_ = false;         // where its lanes take their values from is known
+  bool begins_ = false;           // a lane took a value from one that did not take part
   TmemUse tmem_use_{};
 };
 

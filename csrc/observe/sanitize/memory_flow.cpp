@@ -45,7 +45,12 @@ void MemorySanitizer::flow(const Actor& actor, std::uint32_t group) {
   }
   seen_.clear();
   if (found_bad_) std::fill_n(bad_, 32, 0u);
-  found_bad_ = false;
+  found_bad_ = begins_ = false;
+}
+
+void MemorySanitizer::warp_synced(const Actor& actor, bool memory) {
+  if (memory || taint_.rule(pc_of(actor)) != Rule::kShuffle) return;
+  begins_ = shuffles_ && taint_.found_absent(actor);
 }
 
 void MemorySanitizer::flow_access(const Actor& actor, std::uint32_t group) {

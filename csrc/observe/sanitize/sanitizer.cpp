@@ -134,7 +134,8 @@ void Sanitizer::attempted(const Warp& w, const Inst* inst, const Inst* next) {
     const Actor actor{&w, inst, joined ? w.group_mask : before_.lanes, position_};
     const bool arrived = is_named_barrier(effects.act) && before_.arriving && w.groups[w.group].arrived;
     if (actor.lanes != 0 && (!w.retry || arrived)) notify(actor, effects);
-    if (memory_ != nullptr && !w.retry && memory_->follows(w, pc)) memory_->flow(actor, before_.group);
+    if (memory_ != nullptr && !w.retry && (memory_->follows(w, pc) || memory_->begins()))
+      memory_->flow(actor, before_.group);
     if ((watch_[pc] & kWgmmaRegisters) != 0 && !w.retry && actor.lanes != 0) wgmma_->executed(actor);
   }
   if (thinned_ && barriers_ != nullptr && !w.retry) [[unlikely]]

@@ -20,6 +20,7 @@ std::uint32_t key_of(const Mention& m) {
 void Taint::launched(const Program& program) {
   clusters_.clear();
   cached_ = nullptr;
+  absent_ = 0;
   origins_.clear();
   if (program_ == &program) return;
   program_ = &program;
@@ -124,6 +125,15 @@ void Taint::decides(const Actor& actor, const Mention& source, std::uint32_t lan
     finding.message = "register " + name_of(program_->unset[mask.origin - code]) +
                       " was never written, but its value " + how;
     finding.at = party(some);
+  } else if (origin.space.empty()) {
+    finding.kind = "shuffle_from_absent_lane";
+    finding.message =
+        "shfl.sync takes a value from a lane that does not take part (it has exited, or names another member "
+        "mask), and the value " +
+        std::string(how);
+    finding.at = origin.at;
+    finding.other = party(some);
+    finding.other_did = "used the value";
   } else {
     finding.kind = "uninitialised_read";
     finding.message = std::to_string(origin.bytes) + " bytes of " + origin.space + " memory at " +

@@ -18,7 +18,7 @@ namespace sglab::emu {
 class Taint {
  public:
   using Rule = TaintRule;
-  // Where a tainted value was read.
+  // Where a tainted value was read; without a space, from a lane that did not take part in a shfl.sync.
   struct Origin {
     Party at;
     std::string space;
@@ -65,6 +65,10 @@ class Taint {
   Mask stored(const Warp& w, const Mention& source, std::uint32_t bytes);
   // What a register gets from a load of an element that `mask` describes.
   Mask loaded_into(const Mention& destination, Type element, Mask mask);
+  // A shfl.sync is about to be executed: where each lane takes its value from, before registers change.
+  void look_at_shuffle(const Warp& w, const Inst* inst);
+  // It has been executed. Whether some lane took its value from one that did not take part.
+  bool found_absent(const Actor& actor);
   // The rules that need no memory.
   void flow(const Actor& actor, std::uint32_t group);
   // A tainted value decides something: a finding, if any of its lanes does. `how`: "decides where control
@@ -97,6 +101,7 @@ class Taint {
   // A source's part in the taint of a result.
   Mask taken(const Actor& actor, const Mention& source, unsigned result_bytes);
   std::uint32_t shuffled(const Actor& actor, std::uint32_t source) const;
+  void shuffle(const Actor& actor, Mask& in);
   void compute(const Actor& actor, std::uint32_t group);
   void select(const Actor& actor, std::uint32_t group);
   void pack(const Actor& actor);
@@ -111,6 +116,11 @@ class Taint {
   std::vector<std::uint8_t> register_bytes_;                            // of a lane, by place / kSlotUnit
   std::unordered_map<std::uint32_t, Origin> origins_;                   // by instruction that loaded
   std::unordered_map<std::uint64_t, std::vector<Registers>> clusters_;  // by Cluster::index; by Warp::slot
+  struct Source {
+    std::uint32_t lane, members;
+  };
+  Source sources_[32]{};      // by lane, of the shfl.sync that is executed
+  std::uint32_t absent_ = 0;  // its lanes whose source did not take part
   const Cluster* cached_ = nullptr;
   std::vector<Registers>* cached_warps_ = nullptr;
 };

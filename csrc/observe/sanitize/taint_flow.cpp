@@ -1,6 +1,9 @@
+#include <utility>
+
 #include "machine/ops/members.hpp"
 #include "machine/ops/mma_operands.hpp"
 #include "machine/ops/operands.hpp"
+#include "machine/ops/shuffle.hpp"
 #include "machine/program/builder.hpp"
 #include "observe/sanitize/taint.hpp"
 
@@ -71,8 +74,7 @@ void Taint::compute(const Actor& actor, std::uint32_t group) {
   in.high &= actor.lanes;
   if (in.lanes() != 0 && rule(pc) == Rule::kWarpWide)
     in = Mask::both(sets_with(actor, in.lanes()), in.origin);
-  if (in.lanes() != 0 && rule(pc) == Rule::kShuffle)
-    in = {shuffled(actor, in.low), shuffled(actor, in.high), in.origin};
+  if (rule(pc) == Rule::kShuffle) shuffle(actor, in);
   for (const Mention* m = first; m != last; ++m) {
     if (!m->definition) continue;
     assign(w, *m, actor.lanes, in);
@@ -124,24 +126,44 @@ void Taint::pack(const Actor& actor) {
   }
 }
 
-// As shfl finds its lanes; see ops/warp.cpp.
+void Taint::look_at_shuffle(const Warp& w, const Inst* i) {
+  const std::uint32_t *const step = lanes32(w, i->b), *const control = lanes32(w, i->c),
+                             *const members = lanes32(w, i->extra->refs[0]);
+  const auto mode = static_cast<Shuffle>(i->imm);
+  for (int lane = 0; lane < 32; ++lane) {
+    const ShuffleSource source = shuffle_source(mode, lane, step[lane], control[lane]);
+    sources_[lane] = {static_cast<std::uint32_t>(source.lane), members[lane]};
+  }
+}
+
+bool Taint::found_absent(const Actor& actor) {
+  absent_ = 0;
+  for (std::uint32_t rest = actor.lanes; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    const auto [from, members] = sources_[lane];
+    const bool there = (actor.lanes >> from & 1u) != 0 && sources_[from].members == members;
+    if (!there) absent_ |= 1u << lane;
+  }
+  return absent_ != 0;
+}
+
 std::uint32_t Taint::shuffled(const Actor& actor, std::uint32_t source) const {
-  const Warp& w = *actor.warp;
-  const Inst* const i = actor.inst;
-  const std::uint32_t *const step = lanes32(w, i->b), *const control = lanes32(w, i->c);
   std::uint32_t result = 0;
   for (std::uint32_t rest = actor.lanes; rest != 0; rest &= rest - 1) {
-    const int l = first_lane(rest);
-    const int by = static_cast<int>(step[l] & 0x1f), clamp = static_cast<int>(control[l] & 0x1f);
-    const int segment = static_cast<int>(control[l] >> 8 & 0x1f);
-    const int most = (l & segment) | (clamp & ~segment), least = l & segment;
-    const int from[] = {l - by, l + by, l ^ by, least | (by & ~segment)};
-    int j = from[i->imm & 3];
-    const bool valid = i->imm == 0 ? j >= most : j <= most;
-    if (!valid) j = l;
-    if ((source >> (j & 31) & 1u) != 0) result |= 1u << l;
+    const int lane = first_lane(rest);
+    result |= (source >> sources_[lane].lane & 1u) << lane;
   }
   return result;
+}
+
+// "Results are undefined for a thread that sources a register from an inactive thread or a thread that is not
+// in membermask" (PTX ISA).
+void Taint::shuffle(const Actor& actor, Mask& in) {
+  if (in.lanes() != 0) in = {shuffled(actor, in.low), shuffled(actor, in.high), in.origin};
+  if (absent_ == 0) return;
+  Actor takers = actor;
+  takers.lanes = std::exchange(absent_, 0);
+  in.add(Mask::both(takers.lanes, loaded(takers, "", 0, 0)));
 }
 
 // Accumulators that the instruction does not add to need no value.
