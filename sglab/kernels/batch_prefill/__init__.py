@@ -10,9 +10,9 @@ from typing import Literal
 
 import torch
 
-from sglab.kernels.contract import INT32, Contract
 from sglab.kernels.batch_prefill.call import PagedOptions, call_of, paged_call
 from sglab.kernels.batch_prefill.served import PrefillServer
+from sglab.kernels.contract import INT32, Contract
 from sglab.kernels.flash_attn.calls import run
 from sglab.kernels.flash_attn.contract import UNBOUNDED, Ends, Masking
 from sglab.kernels.flash_attn.operator import operator
@@ -120,7 +120,9 @@ def batch_prefill_with_ragged_kv_cache(
     contract.tensor("v", v, "key_tokens kv_heads v_dim")
     left = UNBOUNDED if window_left < 0 else window_left
     masking = Masking(left, 0 if causal else UNBOUNDED)
-    options = PagedOptions(sm_scale=sm_scale, logits_soft_cap=logits_soft_cap, sinks=sinks, num_splits=1, return_lse=return_lse, out=out)
+    options = PagedOptions(
+        sm_scale=sm_scale, logits_soft_cap=logits_soft_cap, sinks=sinks, num_splits=1, return_lse=return_lse, out=out
+    )
     call = call_of(name, q, k[None], v[None], qo_indptr, Ends(kv_indptr), None, masking, options, max_seqlen_q)
     run(call, implementation, check_values)
     if PrefillServer.can_serve(call):

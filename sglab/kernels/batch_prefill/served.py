@@ -33,8 +33,8 @@ class PrefillServer:
         self._template, self._run, self._kv_layout = Template(call, *_CHANGING), run, kv_layout
         self._scoring = replace(call.scoring, sinks=None)
         self._return_lse = call.base2
-        self._room = {"size": call.out.shape, "dtype": call.out.dtype, "device": call.device}
-        self._lse_room = {"size": call.out.shape[:2], "dtype": torch.float32, "device": call.device}
+        self._room: dict[str, Any] = {"size": call.out.shape, "dtype": call.out.dtype, "device": call.device}
+        self._lse_room: dict[str, Any] = {"size": call.out.shape[:2], "dtype": torch.float32, "device": call.device}
 
     @staticmethod
     def can_serve(call: FlashAttnArguments) -> bool:

@@ -60,7 +60,7 @@ class Masking:
 
 @dataclass(frozen=True)
 class Ends:
-    """Where requests' keys lie, as FlashInfer says it: request i's pages are numbers indptr[i] to indptr[i + 1] of a list.
+    """Where requests' keys lie, as FlashInfer says it: request i's pages are those from indptr[i] to indptr[i + 1].
 
     Attributes:
         indptr: (batch + 1,) int32, in pages, or in keys where there are none.

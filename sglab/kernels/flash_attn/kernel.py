@@ -93,8 +93,11 @@ def flash_attn_kernel(
     BASE2: tl.constexpr,
     COMPUTE: tl.constexpr,
 ):
-    """Without cu_seqlens_q every request has `longest` queries; with `ends` seqlens_k counts tokens of last pages, or
-    is None where keys are not paged (see contract.Ends). Out and Lse are the results, or with splits each split's own; a sink counts only where there is one split."""
+    """Out and Lse are the results, or with splits each split's own; a sink counts only where there is one split.
+
+    Without cu_seqlens_q every request has `longest` queries. With `ends` (contract.Ends) seqlens_k counts tokens of
+    last pages, or is None where keys are not paged.
+    """
     block, split = tl.program_id(0) // splits, tl.program_id(0) % splits
     kv_head, request = tl.program_id(1), tl.program_id(2)
     if cu_seqlens_q is None:

@@ -42,8 +42,8 @@ class KvcacheServer:
     ) -> None:
         self._template, self._run, self._return_lse = Template(call, *_CHANGING), run, return_lse
         self._scoring = replace(call.scoring, sinks=None)
-        self._room = {"size": call.out.shape, "dtype": call.out.dtype, "device": call.device}
-        self._lse_room = {"size": call.lse.shape, "dtype": torch.float32, "device": call.device}
+        self._room: dict[str, Any] = {"size": call.out.shape, "dtype": call.out.dtype, "device": call.device}
+        self._lse_room: dict[str, Any] = {"size": call.lse.shape, "dtype": torch.float32, "device": call.device}
         self._each, self._scaled = call.new_keys, call.k.dtype not in FLOATS
         self._append = None
         if appended is not None:
@@ -107,7 +107,7 @@ class KvcacheServer:
         )
         self._run(arguments)
         if cu_seqlens_q is None:
-            batch, count, heads, _ = q.shape
+            batch, count, heads = q.shape[:3]
             out = out.view(batch, count, heads, -1)
             if self._return_lse:
                 lse = lse.view(heads, batch, count).transpose(0, 1).contiguous()

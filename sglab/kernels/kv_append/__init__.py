@@ -12,7 +12,13 @@ from sglab.kernels.kv_append.contract import AppendArguments, Places, Queries, R
 from sglab.kernels.kv_append.served import PagedAppends, split_cache, token_scale
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 
-__all__ = ["append", "append_paged_kv_cache", "append_paged_mla_kv_cache", "apply_rope_inplace_with_kvcache", "split_cache"]
+__all__ = [
+    "append",
+    "append_paged_kv_cache",
+    "append_paged_mla_kv_cache",
+    "apply_rope_inplace_with_kvcache",
+    "split_cache",
+]
 
 operator = Operator(
     "kv_append",
@@ -71,7 +77,6 @@ def append_paged_kv_cache(
     )
     k_cache, v_cache = split_cache(paged_kv_cache, kv_layout)
     contract.tensor("kv_last_page_len", kv_last_page_len, "batch", (torch.int32,))
-    reads = reads_values(check_values, positions.device)
     places = Places(batch_indices, positions, kv_indices, kv_indptr)
     check_places(contract, places, k_cache.shape[1], reads_values(check_values, positions.device))
     arguments = AppendArguments(

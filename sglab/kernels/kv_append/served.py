@@ -29,9 +29,7 @@ class AppendServer:
         self._k_apart = Apart(operator, "k_cache", arguments.k_cache, **new)
         self._v_apart = Apart(operator, "v_cache", arguments.v_cache, **new)
 
-    def check(
-        self, k: torch.Tensor, v: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor
-    ) -> None:
+    def check(self, k: torch.Tensor, v: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor) -> None:
         """
         Raises:
             ContractError: a cache shares memory with what goes into it.
