@@ -81,7 +81,7 @@ def test_a_wrapper_is_planned_again_for_other_lengths_over_the_same_buffers(made
     plans.plan(rows, [9, 0])
     second = made[0].plans[1]
     assert second["indptr"].tolist() == [0, 9, 9] and len(second["indices"]) == 9
-    assert second["indptr"].device.type == "cpu" and second["page_size"] == 1
+    assert second["indptr"].device.type == second["last_page_len"].device.type == "cpu" and second["page_size"] == 1
     assert wrapper.without_keys(2).tolist() == [False, True]
 
 

@@ -97,7 +97,8 @@ class GraphWrapper:
         self._causal, self._scoring, self._window = rows.causal, scoring, rows.window
         self._one_row = rows.max_q == 1 and rows.custom_mask is None
         self._shape, self._dtypes = (heads, kv_heads, q.shape[2]), (q.dtype, keys.dtype)
-        self._last = torch.ones(rows.batch, dtype=torch.int32, device=q.device)
+        self._last = torch.ones(rows.batch, dtype=torch.int32)  # on the host, as all that a plan reads
+        last = torch.ones(rows.batch, dtype=torch.int32, device=q.device)
         self.indptr, indices = rows.kv_indptr, rows.kv_indices
         if self._one_row and rows.window >= 0:
             self.indptr = torch.zeros_like(rows.kv_indptr)
@@ -111,7 +112,7 @@ class GraphWrapper:
                 use_tensor_cores=on_tensor_cores,
                 paged_kv_indptr_buffer=self.indptr,
                 paged_kv_indices_buffer=indices,
-                paged_kv_last_page_len_buffer=self._last,
+                paged_kv_last_page_len_buffer=last,
             )
             return
         masks: dict[str, torch.Tensor] = {}
@@ -125,7 +126,7 @@ class GraphWrapper:
             qo_indptr_buf=rows.qo_indptr,
             paged_kv_indptr_buf=self.indptr,
             paged_kv_indices_buf=indices,
-            paged_kv_last_page_len_buf=self._last,
+            paged_kv_last_page_len_buf=last,
             backend="fa2",
             **masks,
         )
