@@ -153,6 +153,37 @@ class Contract:
         self.fail(argument, expected, f"{argument}[{', '.join(map(str, index))}] = {values[index].item()}", remedy)
 
 
+class Apart:
+    """`Contract.apart` for calls like one that was checked: of tensors of the same shapes and strides, which lie
+    elsewhere.
+
+    Args:
+        operator, argument, output, others: as for the contract.
+    """
+
+    def __init__(self, operator: str, argument: str, output: torch.Tensor, **others: torch.Tensor) -> None:
+        self._operator, self._argument, self._names = operator, argument, tuple(others)
+        self._length = _length(output)
+        self._lengths = [_length(other) for other in others.values()]
+
+    def __call__(self, output: torch.Tensor, *others: torch.Tensor) -> None:
+        """
+        Raises:
+            ContractError: the output shares memory with one of them.
+        """
+        start = output.data_ptr()
+        end = start + self._length
+        for name, length, other in zip(self._names, self._lengths, others, strict=True):
+            first = other.data_ptr()
+            if start < first + length and first < end:
+                Contract(self._operator).apart(self._argument, output, **{name: other})
+
+
+def _length(tensor: torch.Tensor) -> int:
+    start, end = _span(tensor)
+    return end - start
+
+
 def reads_values(check_values: bool | None, device: torch.device) -> bool:
     """Whether to check contents (indices in range, finite caches) and not only shapes.
 

@@ -3,6 +3,9 @@ checked again, which is most of what a call costs on the host.
 
 Only what checks read of shapes, strides, dtypes, devices and options is left out. Whether tensors overlap depends on
 where they lie and is looked at in every call, and a call whose contents are checked is checked whole.
+
+An operator may say how calls like the one that it just served are served from then on (`next_time`): by less than its
+own way, for everything but the tensors is known.
 """
 
 from __future__ import annotations
@@ -11,9 +14,8 @@ import dataclasses
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import torch
 
@@ -39,8 +41,8 @@ def is_argument(record: type[T]) -> type[T]:
 
 class _Call(threading.local):
     known = False
-    whole = False
-    """In an operator made of operators, whose like call was found right with all that is in it."""
+    serve: Callable[..., Any] | None = None
+    """What the call under way says of those like it."""
 
 
 _call = _Call()
@@ -53,38 +55,74 @@ def call_is_known() -> bool:
 
 def checked_once(function: Callable[P, T]) -> Callable[P, T]:
     """An operator's public function, of whose like calls the first alone is checked."""
-    right: set[Hashable] = set()
+    right: dict[Hashable, Callable[P, T] | None] = {}
     reads_contents = "check_values" in inspect.signature(function).parameters
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
-        if _call.whole:
-            return function(*args, **options)
         key = None if reads_contents and _reads(args, options) else _key(args, options)
-        before = _call.known
-        _call.known = key is not None and key in right
+        known = key is not None and key in right
+        if known and (serve := right[key]) is not None:
+            return serve(*args, **options)
+        before = _call.known, _call.serve
+        _call.known, _call.serve = known, None
         try:
             result = function(*args, **options)
+            like_it = _call.serve
         finally:
-            _call.known = before
-        if key is not None and key not in right:
+            _call.known, _call.serve = before
+        if key is not None and not known:
             if len(right) >= MOST:
                 right.clear()
-            right.add(key)
+            right[key] = like_it
         return result
 
     return call
 
 
-@contextmanager
-def made_of_operators() -> Iterator[None]:
-    """Within a call that is known: the operators in it get tensors like those of the first call, so they are known."""
-    before = _call.whole
-    _call.whole = _call.known
-    try:
-        yield
-    finally:
-        _call.whole = before
+def next_time(serve: Callable[..., Any]) -> None:
+    """Calls like the one under way are served by this, once that has returned.
+
+    Args:
+        serve: takes what the operator takes, and gives what it gives. It must hold no tensor of the call, must look
+            whether outputs overlap what is read, and is not asked where contents are checked.
+    """
+    _call.serve = serve
+
+
+class Template(Generic[T]):
+    """The checked arguments of a call without what changes from one like it to the next.
+
+    Args:
+        arguments: a dataclass.
+        changing: its fields that `of` is given. The others may hold no tensors.
+
+    Raises:
+        ValueError: another field holds a tensor, which would serve calls that have one of their own.
+    """
+
+    def __init__(self, arguments: T, *changing: str) -> None:
+        fields = dataclasses.fields(arguments)  # type: ignore[arg-type]
+        self._kind = type(arguments)
+        self._kept = {field.name: getattr(arguments, field.name) for field in fields if field.name not in changing}
+        if held := [name for name, value in self._kept.items() if _holds_tensor(value)]:
+            raise ValueError(f"{self._kind.__name__}: {', '.join(held)} must be among what changes: it holds a tensor")
+
+    def of(self, **changing: Any) -> T:
+        """Arguments of another call."""
+        made = object.__new__(self._kind)
+        made.__dict__.update(self._kept, **changing)
+        return made
+
+
+def _holds_tensor(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return True
+    if isinstance(value, (tuple, list)):
+        return any(map(_holds_tensor, value))
+    if dataclasses.is_dataclass(value):
+        return any(_holds_tensor(getattr(value, field.name)) for field in dataclasses.fields(value))
+    return False
 
 
 def _reads(args: tuple[Any, ...], options: dict[str, Any]) -> bool:

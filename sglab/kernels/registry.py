@@ -122,6 +122,19 @@ class Operator:
         record(choice)
         return choice
 
+    def chosen(self, arguments: Arguments, wanted: str) -> Callable[[Any], object]:
+        """What runs calls like this one without choosing again: a choice follows from shapes, dtypes and options. A
+        package's kernel is asked again: whether it can run may depend on more."""
+        implementation, reason, passed_over = self.choose(arguments, wanted)
+        if not implementation.home:
+            return lambda arguments: self(arguments, wanted)
+
+        def run(arguments: Any) -> None:
+            launches = implementation.function()(arguments)
+            record(Choice(self.name, implementation.name, reason, passed_over, launches))
+
+        return run
+
     def choose(self, arguments: Arguments, wanted: str) -> tuple[Implementation, str, dict[str, str]]:
         """The implementation, the reason, and the better-ranked ones with why they were not taken."""
         if wanted != "auto":

@@ -1,5 +1,6 @@
 """The CUDA graph methods: buffers allocated once, filled before each run, padded rows kept in the dummy page."""
 
+import importlib.util
 from dataclasses import replace
 from typing import Any
 
@@ -153,3 +154,25 @@ def test_the_torch_backends_have_no_graphs(name: str) -> None:
     with pytest.raises(NotImplementedError, match=f"expected no CUDA graph for {name}, got .* Use .*triton"):
         backend.init_graph(1, 1)
     assert not backend.capabilities.triton_helpers
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not torch.cuda.is_available() or importlib.util.find_spec("flashinfer") is None,
+    reason="needs an NVIDIA GPU and flashinfer",
+)
+@pytest.mark.parametrize("kv_heads", [16, 4])
+def test_flashinfers_own_kernels_replay_for_other_lengths(kv_heads: int) -> None:
+    """On CUDA cores and on tensor cores; padded to four rows, captured at one token each, planned for every replay."""
+    shape = {"kind": "mha", "num_heads": 16, "num_kv_heads": kv_heads, "head_dim": 128, "page_size": 16}
+    options = {"dtype": "float16", "max_context_len": 8192, "pool_tokens": 16384, "device": "cuda", "layout": "fragmented", **shape}
+    batch = decode_batch([20, 5, 9], **options)
+    backend = create_attention_backend("flashinfer", replace(batch.runner, kernel_implementation="flashinfer"))
+    backend.init_graph(4, 4)
+    graph = Graph(backend, batch, 4)
+    for grown in (1, 300, 5000):
+        assert max_error(graph.replay(), reference(batch).o) <= TOLERANCE["float16"]
+        batch.extend_by_token(0)
+        batch.free(1)
+        batch.allocate(grown)

@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 import torch
 
-from sglab.kernels import CascadeLevel, ContractError, cascade_attention, flash_attn_with_kvcache, known_calls
+from sglab.kernels import (
+    CascadeLevel,
+    ContractError,
+    append_paged_kv_cache,
+    cascade_attention,
+    flash_attn_with_kvcache,
+    known_calls,
+)
 from sglab.kernels.contract import Contract
 from sglab.kernels.decode_attention.contract import DecodeArguments
 from sglab.kernels.decode_attention.contract import check as check_decode
@@ -246,3 +253,68 @@ def test_an_operator_of_operators_is_looked_at_once(monkeypatch: pytest.MonkeyPa
         attend(shared, replace(own, kv_last_page_len=own.kv_last_page_len[:2]))
     attend(own, own)
     assert torch.equal(attend(shared, own), first)
+
+
+NEW = torch.randn(2, 2, 1, 2, 16).unbind()
+MOVED: dict[str, Any] = {
+    "q": torch.randn(2, 1, 4, 16),
+    "k_cache": torch.randn(3, 4, 2, 16),
+    "v_cache": torch.randn(3, 4, 2, 16),
+    "cache_seqlens": torch.tensor([2, 5], dtype=torch.int32),
+    "page_table": torch.tensor([[0, 2], [1, 2]], dtype=torch.int32),
+}
+
+
+@pytest.mark.parametrize("new", [{}, {"k": NEW[0], "v": NEW[1]}], ids=["reads", "appends"])
+@pytest.mark.parametrize("options", [{}, {"sinks": torch.randn(4)}, {"return_softmax_lse": True}], ids=str)
+def test_a_known_call_reads_its_own_tensors(new: dict[str, Any], options: dict[str, Any]) -> None:
+    """Lengths, pages, keys and sinks of every call are its own: equal to a call that is checked whole."""
+    first = {**PAGED, **new, **options, "k_cache": PAGED["k_cache"].clone(), "v_cache": PAGED["v_cache"].clone()}
+    flash_attn_with_kvcache(**first, causal=True, check_values=False)
+    others = {**MOVED, **{name: torch.randn(2, 1, 2, 16) for name in new}, **options}
+    if "sinks" in options:
+        others["sinks"] = torch.randn(4)
+    served, whole = ({**others, "k_cache": MOVED["k_cache"].clone()} for _ in range(2))
+    results = flash_attn_with_kvcache(**served, causal=True, check_values=False)
+    wanted = flash_attn_with_kvcache(**whole, causal=True, check_values=True)
+    torch.testing.assert_close(results, wanted, rtol=0, atol=0)
+    assert torch.equal(served["k_cache"], whole["k_cache"])
+
+
+def test_a_known_append_into_what_it_reads_is_refused() -> None:
+    """Also where calls are served from the first one's arguments: nothing is written."""
+    room = torch.randn(3, 4, 2, 16)
+    inside = room[0, :2].unsqueeze(1)
+    for _ in range(2):
+        paged(k=torch.randn(2, 1, 2, 16), v=NEW[1], k_cache=room)
+    before = room.clone()
+    with pytest.raises(ContractError, match="flash_attn_with_kvcache: k_cache must be memory separate from k"):
+        paged(k=inside, v=NEW[1], k_cache=room)
+    assert torch.equal(room, before)
+
+
+def test_a_known_append_of_pages(checks: Checks) -> None:
+    """append_paged_kv_cache finds pages from each call's own indices, and no contract is looked at again."""
+    made = [torch.zeros(2, 4, 2, 8) for _ in range(2)]
+
+    def append(k: torch.Tensor, at: list[int], indices: list[int], cache: list[torch.Tensor]) -> None:
+        where = (torch.tensor([0, 1]), torch.tensor(at))
+        pages = (torch.tensor(indices, dtype=torch.int32), torch.tensor([0, 1, 2], dtype=torch.int32))
+        last = torch.tensor([4, 4], dtype=torch.int32)
+        append_paged_kv_cache(k, -k, *where, (cache[0], cache[1]), *pages, last, check_values=False)
+
+    append(torch.randn(2, 2, 8), [0, 1], [0, 1], made)
+    before, k = checks.count, torch.randn(2, 2, 8)
+    append(k, [3, 2], [1, 0], made)
+    assert checks.count == before
+    assert torch.equal(made[0][1, 3], k[0]) and torch.equal(made[0][0, 2], k[1])
+    assert torch.equal(made[1][1, 3], -k[0]) and torch.equal(made[1][0, 2], -k[1])
+
+
+def test_what_would_keep_a_calls_tensor_for_others_is_no_template() -> None:
+    arguments = decode(sinks=torch.zeros(4))
+    tensors = [name for name, value in vars(arguments).items() if isinstance(value, torch.Tensor)]
+    with pytest.raises(ValueError, match="DecodeArguments: scoring must be among what changes"):
+        known_calls.Template(arguments, *tensors)
+    with pytest.raises(ValueError, match="DecodeArguments: q, scoring must be"):
+        known_calls.Template(arguments, *tensors[1:])

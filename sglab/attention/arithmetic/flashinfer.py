@@ -1,7 +1,8 @@
 """Attention over slots by FlashInfer's own kernels, on a GPU where the library is installed.
 
 A plan of the library reads the lengths on the host, so it is made once per pass: as long as the arrays are the same
-objects with the same contents, all layers use it. A captured graph cannot plan, so it is refused.
+objects with the same contents, all layers use it. A captured graph cannot plan: its wrappers are made and planned
+outside of it (`flashinfer_graphs`), and rows that have none are refused there.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def refuses(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows: Pag
         return "its kernels run on a GPU, and these tensors are on a CPU"
     if importlib.util.find_spec("flashinfer") is None:
         return "flashinfer is not installed: pip install 'sglab[gpu]'"
-    if torch.cuda.is_current_stream_capturing():
+    if torch.cuda.is_current_stream_capturing() and rows.graph_plans is None:
         return "its plan is made on the host, which a graph that is being captured cannot wait for"
     if q.dtype not in (torch.float16, torch.bfloat16):
         return f"it takes float16 and bfloat16 queries, not {q.dtype}"
@@ -55,6 +56,8 @@ def refuses(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows: Pag
         return "its MLA kernel has no mask, window or cap" if masked else None
     if q.shape[-1] not in HEAD_DIMS or values.shape[-1] != q.shape[-1]:
         return f"it takes heads of {', '.join(map(str, HEAD_DIMS))} dims, alike for K and V"
+    if rows.graph_plans is not None and torch.cuda.is_current_stream_capturing():
+        return rows.graph_plans.refuses(q, keys, values, rows, scoring)
     return None
 
 
@@ -62,6 +65,8 @@ def run(
     q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows: PagedRows, scoring: Scoring
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """As `dense.run`. Rows without keys get o = 0 and LSE −inf."""
+    if rows.graph_plans is not None and len(q):
+        return rows.graph_plans.run(q, keys, values, rows, scoring)
     if rows.max_q == 1 and rows.custom_mask is None:
         rows = rows.windowed()
     if not len(q):
@@ -113,10 +118,10 @@ def _without_keys(rows: PagedRows) -> torch.Tensor | None:
 def _new_wrapper(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows: PagedRows, scoring: Scoring) -> Any:
     import flashinfer
 
-    workspace, indices = _workspace(q.device), rows.kv_indices.int()
+    room, indices = workspace(q.device), rows.kv_indices.int()
     heads, kv_heads, dim = q.shape[1], keys.shape[1], q.shape[2]
     if _is_mla(q, values):
-        wrapper = flashinfer.mla.BatchMLAPagedAttentionWrapper(workspace)
+        wrapper = flashinfer.mla.BatchMLAPagedAttentionWrapper(room)
         shape = (heads, LATENT_DIM, ROPE_DIM, 1)
         lens = rows.kv_indptr.diff()
         asked = (rows.causal, scoring.sm_scale, q.dtype, keys.dtype)
@@ -132,18 +137,18 @@ def _new_wrapper(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows
     }
     group, one_row = heads // kv_heads, rows.max_q == 1 and rows.custom_mask is None
     if one_row and group < LEAST_GROUP and keys.dtype == q.dtype:
-        wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(workspace)
+        wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(room)
         wrapper.plan(rows.kv_indptr, indices, last, heads, kv_heads, dim, 1, **options)
         return wrapper
-    wrapper = flashinfer.BatchPrefillWithPagedKVCacheWrapper(workspace)
-    mask = None if rows.custom_mask is None else _mask(rows)
+    wrapper = flashinfer.BatchPrefillWithPagedKVCacheWrapper(room)
+    mask = None if rows.custom_mask is None else mask_of(rows)
     arrays = (rows.qo_indptr, rows.kv_indptr, indices, last)
     causal = rows.causal and mask is None
     wrapper.plan(*arrays, heads, kv_heads, dim, 1, custom_mask=mask, causal=causal, **options)
     return wrapper
 
 
-def _mask(rows: PagedRows) -> torch.Tensor:
+def mask_of(rows: PagedRows) -> torch.Tensor:
     """The requests' masks one after the other, as the library wants them; ours may have room between them."""
     assert rows.custom_mask is not None
     assert rows.mask_indptr is not None
@@ -158,5 +163,6 @@ def _is_mla(q: torch.Tensor, values: torch.Tensor) -> bool:
 
 
 @cache
-def _workspace(device: torch.device) -> torch.Tensor:
+def workspace(device: torch.device) -> torch.Tensor:
+    """What all plans share on a device."""
     return torch.zeros(WORKSPACE_BYTES, dtype=torch.uint8, device=device)

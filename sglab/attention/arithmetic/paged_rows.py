@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
+
+from sglab.kernels.scoring import Scoring
+
+
+class GraphPlanner(Protocol):
+    """FlashInfer's wrappers for one graph: see flashinfer_graphs.GraphPlans."""
+
+    def refuses(
+        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows: PagedRows, scoring: Scoring
+    ) -> str | None: ...
+    def run(
+        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows: PagedRows, scoring: Scoring
+    ) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
 @dataclass(frozen=True)
@@ -32,6 +46,8 @@ class PagedRows:
     """int64 [B + 1]: where each request's mask starts."""
     first_positions: torch.Tensor | None = None
     """int64 [B]: position of each request's first slot; None: 0. Positions matter to a temperature alone."""
+    graph_plans: GraphPlanner | None = None
+    """FlashInfer's wrappers for a graph over these arrays; None: they are of one pass."""
 
     @property
     def batch(self) -> int:

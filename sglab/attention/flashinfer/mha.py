@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, merge_base2, scoring_of
+from sglab.attention.arithmetic.flashinfer_graphs import GraphPlans
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, Capabilities, UnsupportedError
@@ -32,6 +33,10 @@ class DecodeMetadata:
 
     decode_wrappers: list[Wrapper]
 
+    @property
+    def wrappers(self) -> list[Wrapper]:
+        return self.decode_wrappers
+
 
 @dataclass
 class PrefillMetadata:
@@ -41,6 +46,10 @@ class PrefillMetadata:
     use_ragged: bool
     extend_no_prefix: bool
     multi_item_params: MultiItemScoringParams | None = None
+
+    @property
+    def wrappers(self) -> list[Wrapper]:
+        return self.prefill_wrappers
 
 
 class FlashInferAttnBackend(AttentionBackend):
@@ -100,6 +109,8 @@ class FlashInferAttnBackend(AttentionBackend):
         self.forward_metadata: DecodeMetadata | PrefillMetadata | None = None
         self._graph: GraphBuffers | None = None
         self._captured: GraphBatch | None = None
+        self._graph_plans: dict[tuple[ForwardMode, int, int], GraphPlans] = {}
+        """FlashInfer's own wrappers, by pass, batch size and which of its arrays."""
         self._windows: dict[int, Wrapper] = {}
         self._new_tokens: PagedRows | None = None
         """The ragged part of an extend, the same for all its layers."""
@@ -144,16 +155,29 @@ class FlashInferAttnBackend(AttentionBackend):
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         super().init_graph(max_bs, max_num_tokens)
         self._graph = GraphBuffers(max_bs, max_num_tokens, self.max_context_len, self.device)
+        self._graph_plans = {}  # those before are over other buffers
 
     def prepare_capture(self, graph_batch: GraphBatch) -> None:
         super().prepare_capture(graph_batch)
         self._captured, self._windows = graph_batch, {}
         self.forward_metadata = self._fill(graph_batch)
+        self._plan_graph(graph_batch)
 
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
         super().prepare_replay(graph_batch)
         self._captured, self._windows = graph_batch, {}
         self.forward_metadata = self._fill(graph_batch)
+        self._plan_graph(graph_batch)
+
+    def _plan_graph(self, batch: GraphBatch) -> None:
+        """Where FlashInfer's kernels run: its plans for what the buffers hold now."""
+        metadata = self.forward_metadata
+        if self.implementation != "flashinfer" or metadata is None:
+            return
+        for number, made in enumerate(metadata.wrappers):
+            plans = self._graph_plans.setdefault((batch.forward_mode, batch.bs, number), GraphPlans())
+            made.graph_plans = plans
+            plans.plan(made.rows(), made.kv_lens)
 
     def _fill(self, batch: GraphBatch) -> DecodeMetadata | PrefillMetadata:
         graph = self._graph
@@ -176,7 +200,9 @@ class FlashInferAttnBackend(AttentionBackend):
         return None if self._graph is None else self._graph.custom_mask
 
     def redo_verify_metadata(self, spec_info: object, graph_bs: int | None) -> None:
-        """Nothing: no other metadata depends on the mask's contents."""
+        """FlashInfer's own wrappers hold the mask's bits; no other metadata depends on its contents."""
+        if self._captured is not None:
+            self._plan_graph(self._captured)
 
     # One layer.
 
@@ -199,6 +225,8 @@ class FlashInferAttnBackend(AttentionBackend):
         window = inputs.layer.sliding_window_size
         if window < 0:
             return metadata.decode_wrappers[0]
+        if self._captured is not None and metadata.decode_wrappers[0].graph_plans is not None:
+            return replace(metadata.decode_wrappers[0], window_left=window)
         if self._captured is not None:  # made again by every replay, so never kept
             rows = metadata.decode_wrappers[0].rows(causal=False)
             kept = replace(rows, window=window).windowed()
@@ -249,7 +277,8 @@ class FlashInferAttnBackend(AttentionBackend):
 
     def _run(self, inputs: AttentionInputs, rows: PagedRows) -> tuple[torch.Tensor, torch.Tensor]:
         keys, values, indices = kv_for(inputs, rows.kv_indptr, rows.kv_indices)
-        rows = replace(rows, kv_indices=indices) if indices is not rows.kv_indices else rows
+        if indices is not rows.kv_indices:  # made in the pass: no plan of a graph's own arrays fits them
+            rows = replace(rows, kv_indices=indices, graph_plans=None)
         k_scale, v_scale = scales_of(inputs)
         scoring, chosen = scoring_of(inputs.layer, k_scale=k_scale), self.implementation
         return attend_rows(inputs.q, keys, values, rows, scoring, v_scale=v_scale, implementation=chosen)

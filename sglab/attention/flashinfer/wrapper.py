@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from sglab.attention.arithmetic import PagedRows
+from sglab.attention.arithmetic.flashinfer_graphs import GraphPlans
 from sglab.planning.flashinfer_decode import DecodePlan, decode_plan
 from sglab.planning.flashinfer_mla import MLAPlan, mla_plan
 from sglab.planning.flashinfer_prefill import PrefillPlan, prefill_plan
@@ -40,6 +41,7 @@ class Wrapper:
         use_tensor_cores: of a decode: planned and run as a prefill of one row each.
         fixed_split_size: tokens per split in deterministic mode; −1: the planner searches.
         disable_split_kv: no splits, as deterministic mode's graphs have it.
+        graph_plans: the library's own wrappers, where its kernels are to run in the graph.
     """
 
     shape: Shape
@@ -59,6 +61,7 @@ class Wrapper:
     is_cuda_graph_enabled: bool = False
     fixed_split_size: int = -1
     disable_split_kv: bool = False
+    graph_plans: GraphPlans | None = None
     _plan: DecodePlan | PrefillPlan | MLAPlan | None = field(default=None, repr=False)
 
     def rows(self, causal: bool | None = None) -> PagedRows:
@@ -73,6 +76,7 @@ class Wrapper:
             self.window_left,
             self.custom_mask,
             self.mask_indptr,
+            graph_plans=self.graph_plans,
         )
 
     def plan(self) -> DecodePlan | PrefillPlan | MLAPlan:

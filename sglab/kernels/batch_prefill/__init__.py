@@ -6,22 +6,19 @@ one prefix, each of which sees the prefix and itself.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
-from sglab.kernels.contract import INT32, Contract, reads_values
-from sglab.kernels.flash_attn.calls import outputs, run
-from sglab.kernels.flash_attn.contract import UNBOUNDED, FlashAttnArguments, Masking
-from sglab.kernels.known_calls import checked_once
-from sglab.kernels.kv_append import split_cache
-from sglab.kernels.scoring import Scoring
+from sglab.kernels.batch_prefill.call import PagedOptions, call_of, paged_call
+from sglab.kernels.batch_prefill.served import PrefillServer
+from sglab.kernels.contract import INT32, Contract
+from sglab.kernels.flash_attn.calls import run
+from sglab.kernels.flash_attn.contract import UNBOUNDED, Ends, Masking
+from sglab.kernels.flash_attn.operator import operator
+from sglab.kernels.known_calls import checked_once, next_time
 
 __all__ = ["batch_prefill_with_paged_kv_cache", "batch_prefill_with_ragged_kv_cache", "multi_item_positions"]
-
-LN2 = math.log(2)
 
 Result = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
@@ -78,32 +75,16 @@ def batch_prefill_with_paged_kv_cache(
     Raises:
         ContractError: an argument does not fit.
     """
-    name = "batch_prefill_with_paged_kv_cache"
-    contract = Contract(name)
-    contract.require(kv_layout in ("NHD", "HND"), "kv_layout", "'NHD' or 'HND'", repr(kv_layout), "NHD: rows first.")
-    k, v = split_cache(paged_kv_cache, kv_layout)
-    contract.tensor("kv_indptr", kv_indptr, "indptr", INT32)
-    contract.tensor("kv_indices", kv_indices, "indices", INT32)
-    contract.fix("batch", len(kv_indptr) - 1, "kv_indptr")
-    contract.tensor("kv_last_page_len", kv_last_page_len, "batch", INT32)
-    contract.tensor("k", k, "pages page_size kv_heads qk_dim")
-    page_size, starts = k.shape[1], kv_indptr * k.shape[1]
-    first = starts[:-1]
-    if reads_values(check_values, kv_indptr.device):
-        counts = kv_indptr.diff()
-        contract.elements("kv_indptr", counts >= 0, "non-decreasing", counts, "Use a cumulative sum.")
-        fits = ((kv_last_page_len >= 1) & (kv_last_page_len <= page_size)) | (counts == 0)
-        contract.elements("kv_last_page_len", fits, f"from 1 to {page_size}", kv_last_page_len, "It counts tokens.")
-    lens = (starts[1:] - first).add_(kv_last_page_len).sub_(page_size).clamp_(min=0)  # of no pages: at most 0
-    prefix = (prefix_len_ptr is None) == (token_pos_in_items_ptr is None)
-    contract.require(prefix, "token_pos_in_items_ptr", "given with prefix_len_ptr", "one alone", "Pass both.")
-    left = UNBOUNDED if window_left < 0 else window_left
-    right = 0 if causal or prefix_len_ptr is not None else UNBOUNDED
-    masking = Masking(left, right, UNBOUNDED, prefix_len_ptr, token_pos_in_items_ptr)
-    table = kv_indices.expand(len(first), -1)
-    options = _Options(sm_scale, logits_soft_cap, sinks, k_scale, v_scale, num_splits, max_seqlen_q)
-    given = (q, k, v, qo_indptr, lens, first, table, masking, options)
-    return _attend(name, *given, out, return_lse, implementation, check_values)
+    options = PagedOptions(
+        *(kv_layout, causal, sm_scale, window_left, logits_soft_cap, sinks, k_scale, v_scale),
+        *(prefix_len_ptr, token_pos_in_items_ptr, num_splits, return_lse, out, check_values),
+    )
+    pages = (qo_indptr, kv_indptr, kv_indices, kv_last_page_len)
+    call = paged_call(q, paged_kv_cache, *pages, max_seqlen_q, options)
+    run(call, implementation, check_values)
+    if PrefillServer.can_serve(call):
+        next_time(PrefillServer(call, operator.chosen(call, implementation), kv_layout).paged)
+    return (call.out, call.lse.T) if return_lse else call.out
 
 
 @checked_once
@@ -139,9 +120,14 @@ def batch_prefill_with_ragged_kv_cache(
     contract.tensor("v", v, "key_tokens kv_heads v_dim")
     left = UNBOUNDED if window_left < 0 else window_left
     masking = Masking(left, 0 if causal else UNBOUNDED)
-    options = _Options(sm_scale, logits_soft_cap, sinks, None, None, 1, max_seqlen_q)
-    given = (q, k[None], v[None], qo_indptr, kv_indptr.diff(), kv_indptr[:-1], None, masking, options)
-    return _attend(name, *given, out, return_lse, implementation, check_values)
+    options = PagedOptions(
+        sm_scale=sm_scale, logits_soft_cap=logits_soft_cap, sinks=sinks, num_splits=1, return_lse=return_lse, out=out
+    )
+    call = call_of(name, q, k[None], v[None], qo_indptr, Ends(kv_indptr), None, masking, options, max_seqlen_q)
+    run(call, implementation, check_values)
+    if PrefillServer.can_serve(call):
+        next_time(PrefillServer(call, operator.chosen(call, implementation)).ragged)
+    return (call.out, call.lse.T) if return_lse else call.out
 
 
 def multi_item_positions(input_ids: torch.Tensor, delimiter: int) -> tuple[int, torch.Tensor, int]:
@@ -166,76 +152,3 @@ def multi_item_positions(input_ids: torch.Tensor, delimiter: int) -> tuple[int, 
     last = places[torch.searchsorted(places, number, right=True) - 1]
     positions = (number - last).int()
     return prefix, positions, int(positions.max())
-
-
-@dataclass(frozen=True)
-class _Options:
-    sm_scale: float | None
-    logits_soft_cap: float
-    sinks: torch.Tensor | None
-    k_scale: float | torch.Tensor | None
-    v_scale: float | torch.Tensor | None
-    num_splits: int
-    longest: int | None
-
-
-def _attend(
-    name: str,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    qo_indptr: torch.Tensor,
-    lens: torch.Tensor,
-    first: torch.Tensor,
-    table: torch.Tensor | None,
-    masking: Masking,
-    options: _Options,
-    out: torch.Tensor | None,
-    return_lse: bool,
-    implementation: str,
-    check_values: bool | None,
-) -> Result:
-    Contract(name).tensor("q", q, "tokens heads qk_dim")
-    sm_scale = q.shape[-1] ** -0.5 if options.sm_scale is None else options.sm_scale
-    made_out = out is None
-    out, lse = outputs(name, q, v, out, padded=False)
-    arguments = FlashAttnArguments(
-        operator=name,
-        q=q,
-        qv=None,
-        k=k,
-        v=v,
-        cu_seqlens_q=qo_indptr,
-        seqlens_q=None,
-        seqlens_k=lens,
-        first_key=first,
-        page_table=table,
-        max_seqlen_q=len(q) if options.longest is None else options.longest,
-        masking=masking,
-        scoring=Scoring(sm_scale, options.logits_soft_cap, sinks=options.sinks),
-        q_descale=None,
-        k_descale=_descale(options.k_scale, lens, k),
-        v_descale=_descale(options.v_scale, lens, k),
-        out=out,
-        lse=lse,
-        num_splits=options.num_splits,
-        made_out=made_out,
-    )
-    run(arguments, implementation, check_values)
-    return (out, _base2(lse)) if return_lse else out
-
-
-def _base2(lse: torch.Tensor) -> torch.Tensor:
-    """A natural LSE (heads, tokens) as (tokens, heads), base 2."""
-    made = lse.new_empty((lse.shape[1], lse.shape[0]))
-    return torch.div(lse.T, LN2, out=made)
-
-
-def _descale(scale: float | torch.Tensor | None, lens: torch.Tensor, k: torch.Tensor) -> torch.Tensor | None:
-    """(batch, kv_heads) float32."""
-    if scale is None or (not isinstance(scale, torch.Tensor) and scale == 1):
-        return None
-    shape = (len(lens), k.shape[2])
-    if isinstance(scale, torch.Tensor):
-        return scale.float().expand(shape)
-    return torch.full(shape, scale, dtype=torch.float32, device=k.device)

@@ -11,9 +11,12 @@ from typing import Literal
 
 import torch
 
-from sglab.kernels.batch_prefill import batch_prefill_with_paged_kv_cache
+from sglab.kernels.batch_prefill.call import PagedOptions, paged_call
+from sglab.kernels.batch_prefill.served import PrefillServer
+from sglab.kernels.cascade.served import CascadeServer
 from sglab.kernels.contract import Contract, reads_values
-from sglab.kernels.known_calls import checked_once, is_argument, made_of_operators
+from sglab.kernels.flash_attn.calls import run
+from sglab.kernels.known_calls import checked_once, is_argument, next_time
 from sglab.kernels.kv_append import split_cache
 from sglab.kernels.merge import merge_state_in_place
 
@@ -79,58 +82,26 @@ def cascade_attention(
             all_of_them = bool(groups) and groups[0] == 0 and groups[-1] == len(q)
             expected, got = f"from 0 to {len(q)}, the queries", f"{groups} on level {number}"
             contract.require(all_of_them, "qo_indptr", expected, got, "Every level has every query in a group.")
-    with made_of_operators():
-        out, lse = _merged(
-            q,
-            paged_kv_cache,
-            levels,
-            kv_layout,
-            causal,
-            sm_scale,
-            logits_soft_cap,
-            k_scale,
-            v_scale,
-            implementation,
-            check_values,
-        )
-    return (out, lse) if return_lse else out
-
-
-def _merged(
-    q: torch.Tensor,
-    paged_kv_cache: Cache,
-    levels: Sequence[CascadeLevel],
-    kv_layout: Literal["NHD", "HND"],
-    causal: bool,
-    sm_scale: float | None,
-    logits_soft_cap: float,
-    k_scale: float | torch.Tensor | None,
-    v_scale: float | torch.Tensor | None,
-    implementation: str,
-    check_values: bool | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The last level, and the others merged into it."""
-    out, lse = None, None
-    for level in reversed(levels):
-        part, part_lse = batch_prefill_with_paged_kv_cache(
-            *(q, paged_kv_cache, level.qo_indptr, level.kv_indptr, level.kv_indices, level.kv_last_page_len),
-            kv_layout=kv_layout,
-            causal=causal and out is None,
-            sm_scale=sm_scale,
-            logits_soft_cap=logits_soft_cap,
-            k_scale=k_scale,
-            v_scale=v_scale,
+    options = [
+        PagedOptions(
+            *(kv_layout, causal and level is levels[-1], sm_scale, -1, logits_soft_cap, None, k_scale, v_scale),
             return_lse=True,
-            implementation=implementation,
             check_values=check_values,
         )
-        if out is None or lse is None:
-            out, lse = part, part_lse
-        else:
-            merge_with = "auto" if implementation == "torch" else implementation
-            merge_state_in_place(out, lse, part, part_lse, implementation=merge_with)
-    assert out is not None and lse is not None
-    return out, lse
+        for level in levels
+    ]
+    calls = []
+    for level, chosen in zip(reversed(levels), reversed(options), strict=True):
+        pages = (level.qo_indptr, level.kv_indptr, level.kv_indices, level.kv_last_page_len)
+        calls.append(paged_call(q, paged_kv_cache, *pages, None, chosen))
+        run(calls[-1], implementation, check_values)
+    merge_with = "auto" if implementation == "torch" else implementation
+    (out, lse), *others = ((call.out, call.lse.T) for call in calls)
+    for other in others:
+        merge_state_in_place(out, lse, *other, implementation=merge_with)
+    if all(map(PrefillServer.can_serve, calls)):
+        next_time(CascadeServer(calls, implementation, merge_with, kv_layout, return_lse))
+    return (out, lse) if return_lse else out
 
 
 class MultiLevelCascadeAttentionWrapper:

@@ -9,7 +9,8 @@ from sglab.kernels.flash_attn.calls import masking_of, outputs, run, scoring_of
 from sglab.kernels.flash_attn.contract import FlashAttnArguments, Masking
 from sglab.kernels.flash_attn.kvcache import cache_layout, kvcache_queries, new_tokens
 from sglab.kernels.flash_attn.operator import operator
-from sglab.kernels.known_calls import checked_once
+from sglab.kernels.flash_attn.served import KvcacheServer
+from sglab.kernels.known_calls import checked_once, next_time
 
 __all__ = ["Masking", "flash_attn_varlen_func", "flash_attn_with_kvcache", "operator"]
 
@@ -90,10 +91,10 @@ def flash_attn_varlen_func(
         qv=qv,
         k=cache.k,
         v=cache.v,
-        cu_seqlens_q=cu_seqlens_q,
+        starts=cu_seqlens_q,
         seqlens_q=seqused_q,
-        seqlens_k=cache.lengths,
-        first_key=cache.first_key,
+        lens=cache.lengths,
+        first=cache.first_key,
         page_table=page_table,
         max_seqlen_q=len(q) if max_seqlen_q is None else max_seqlen_q,
         masking=masking,
@@ -192,10 +193,10 @@ def flash_attn_with_kvcache(
         qv=queries.qv,
         k=cache.k,
         v=cache.v,
-        cu_seqlens_q=queries.cu_seqlens,
+        starts=queries.starts,
         seqlens_q=None,
-        seqlens_k=new.lengths,
-        first_key=cache.first_key,
+        lens=new.lengths,
+        first=cache.first_key,
         page_table=cache.page_table,
         max_seqlen_q=queries.longest,
         masking=masking,
@@ -207,8 +208,14 @@ def flash_attn_with_kvcache(
         lse=lse,
         num_splits=num_splits,
         made_out=made_out,
+        new_keys=new.each,
     )
     run(arguments, implementation, check_values, new.append, cache.lengths)
+    if k is None or new.arguments is not None:
+        plain = (qv, rotary_cos, cache_batch_idx, cache_leftpad, masking.prefix_lens)
+        if made_out and cache.lengths is cache_seqlens and all(one is None for one in plain):
+            run_like = operator.chosen(arguments, implementation)
+            next_time(KvcacheServer(arguments, run_like, new.arguments, return_softmax_lse))
     if cu_seqlens_q is None:
         batch, count, heads, _ = q.shape
         out = out.view(batch, count, heads, -1)

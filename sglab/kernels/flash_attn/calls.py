@@ -39,9 +39,13 @@ def scoring_of(
 
 
 def outputs(
-    name: str, q: torch.Tensor, v: torch.Tensor, out: torch.Tensor | None, padded: bool
+    name: str, q: torch.Tensor, v: torch.Tensor, out: torch.Tensor | None, padded: bool, by_token: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Room for O and the LSE; where some rows of q are padding, filled with what they get."""
+    """Room for O and the LSE (heads, tokens); where some rows of q are padding, filled with what they get.
+
+    Args:
+        by_token: a token's LSEs lie side by side.
+    """
     contract = Contract(name)
     contract.tensor("q", q, "tokens heads qk_dim")
     tokens, heads, _ = q.shape
@@ -51,6 +55,8 @@ def outputs(
     elif padded:
         contract.tensor("out", out, "tokens heads v_dim", FLOATS)
         out.zero_()
+    if by_token:
+        return out, torch.empty((tokens, heads), device=q.device).T
     shape = (heads, tokens)
     return out, torch.full(shape, -torch.inf, device=q.device) if padded else torch.empty(shape, device=q.device)
 

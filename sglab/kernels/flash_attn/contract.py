@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -12,6 +14,7 @@ from sglab.kernels.finite import all_finite
 from sglab.kernels.fp8 import CACHES
 from sglab.kernels.scoring import Scoring
 
+LN2 = math.log(2)
 UNBOUNDED = 1 << 30
 """A window or a chunk that hides nothing."""
 
@@ -56,6 +59,30 @@ class Masking:
 
 
 @dataclass(frozen=True)
+class Ends:
+    """Where requests' keys lie, as FlashInfer says it: request i's pages are those from indptr[i] to indptr[i + 1].
+
+    Attributes:
+        indptr: (batch + 1,) int32, in pages, or in keys where there are none.
+        last: (batch,) int32: tokens in a request's last page; None where keys are not paged.
+    """
+
+    indptr: torch.Tensor
+    last: torch.Tensor | None = None
+
+    def lengths(self, page_size: int) -> torch.Tensor:
+        """(batch,) int32 keys of each request."""
+        counts = self.indptr.diff()
+        if self.last is None:
+            return counts
+        return counts.mul_(page_size).add_(self.last).sub_(page_size).clamp_(min=0)  # of no pages: at most 0
+
+    def first(self, page_size: int) -> torch.Tensor:
+        """(batch,) int32: what is added to a key's number."""
+        return self.indptr[:-1] if self.last is None else self.indptr[:-1] * page_size
+
+
+@dataclass(frozen=True)
 class FlashAttnArguments:
     """A checked call of any of FlashAttention's functions.
 
@@ -63,17 +90,20 @@ class FlashAttnArguments:
         q: (tokens, heads, qk_dim), requests after one another.
         qv: (tokens, heads, v_dim), whose product with V adds to the scores (absorbed MLA), or None.
         k, v: (pages, page_size, kv_heads, dim); keys that are not paged are one page.
-        cu_seqlens_q: (batch + 1,) int32, where each request's queries start.
+        starts: (batch + 1,) int32, where each request's queries start; None: each has max_seqlen_q of them.
         seqlens_q: (batch,) int32: only so many of them count; None for all.
-        seqlens_k: (batch,) int32.
-        first_key: (batch,) int32, added to each key's number to find its row; None for 0.
+        lens: (batch,) int32 keys of each request, without new_keys; or None, and `ends` says.
+        first: (batch,) int32, added to each key's number to find its row; None for 0, or where `ends` says.
         page_table: (batch, width) int32, or None: all requests' keys lie in page 0.
         max_seqlen_q: most queries of any request.
         q_descale, k_descale, v_descale: (batch, kv_heads) float32 factors, or None.
         out: output (tokens, heads, v_dim).
-        lse: output (heads, tokens) float32, natural, the sink included.
+        lse: output (heads, tokens) float32, the sink included; natural unless base2 says otherwise; any strides.
         num_splits: how many parts a request's keys are cut into; 0: a heuristic says.
         made_out: whether out was made for this call, and so overlaps nothing.
+        ends: where requests' keys lie, in the place of lens and first.
+        new_keys: keys of each request that were appended to those that lens counts.
+        base2: whether the LSE is in base 2.
     """
 
     operator: str
@@ -81,10 +111,10 @@ class FlashAttnArguments:
     qv: torch.Tensor | None
     k: torch.Tensor
     v: torch.Tensor
-    cu_seqlens_q: torch.Tensor
+    starts: torch.Tensor | None
     seqlens_q: torch.Tensor | None
-    seqlens_k: torch.Tensor
-    first_key: torch.Tensor | None
+    lens: torch.Tensor | None
+    first: torch.Tensor | None
     page_table: torch.Tensor | None
     max_seqlen_q: int
     masking: Masking
@@ -96,6 +126,38 @@ class FlashAttnArguments:
     lse: torch.Tensor
     num_splits: int
     made_out: bool = False
+    ends: Ends | None = None
+    new_keys: int = 0
+    base2: bool = False
+
+    @cached_property
+    def cu_seqlens_q(self) -> torch.Tensor:
+        """(batch + 1,) int32, where each request's queries start."""
+        if self.starts is not None:
+            return self.starts
+        return torch.arange(0, len(self.q) + 1, self.max_seqlen_q, dtype=torch.int32, device=self.device)
+
+    @cached_property
+    def seqlens_k(self) -> torch.Tensor:
+        """(batch,) int32 keys of each request."""
+        if self.ends is not None:
+            return self.ends.lengths(self.page_size)
+        assert self.lens is not None
+        return self.lens + self.new_keys if self.new_keys else self.lens
+
+    @cached_property
+    def first_key(self) -> torch.Tensor | None:
+        """(batch,) int32, added to each key's number to find its row; None for 0."""
+        return self.first if self.ends is None else self.ends.first(self.page_size)
+
+    @property
+    def batch(self) -> int:
+        return len(self.q) // self.max_seqlen_q if self.starts is None else len(self.starts) - 1
+
+    def natural_to_base(self) -> None:
+        """What an implementation does that has written a natural LSE."""
+        if self.base2:
+            self.lse.div_(LN2)
 
     @property
     def device(self) -> torch.device:
@@ -153,11 +215,12 @@ def check(a: FlashAttnArguments, check_values: bool | None, cached: torch.Tensor
     contract.require(kv_heads > 0 and heads % kv_heads == 0, "q", expected, f"{heads} heads", remedy)
     contract.tensor("out", a.out, "tokens heads v_dim", FLOATS)
     contract.apart("out", a.out, q=a.q, qv=a.qv, k=a.k, v=a.v)
-    contract.tensor("cu_seqlens_q", a.cu_seqlens_q, "cu_seqlens_q", INT32)
-    contract.require(len(a.cu_seqlens_q) > 0, "cu_seqlens_q", "at least 1 long", "length 0", "Start it with 0.")
-    contract.fix("batch", len(a.cu_seqlens_q) - 1, "cu_seqlens_q")
-    contract.tensor("seqused_k", a.seqlens_k, "batch", INT32)
-    for name, lens in (("seqused_q", a.seqlens_q), ("first_key", a.first_key)):
+    if a.starts is not None:
+        contract.tensor("cu_seqlens_q", a.starts, "cu_seqlens_q", INT32)
+        contract.require(len(a.starts) > 0, "cu_seqlens_q", "at least 1 long", "length 0", "Start it with 0.")
+    contract.fix("batch", a.batch, "q" if a.starts is None else "cu_seqlens_q")
+    _check_places(contract, a)
+    for name, lens in (("seqused_q", a.seqlens_q), ("first_key", a.first)):
         if lens is not None:
             contract.tensor(name, lens, "batch", INT32)
     if a.page_table is not None:
@@ -171,6 +234,19 @@ def check(a: FlashAttnArguments, check_values: bool | None, cached: torch.Tensor
     if reads_values(check_values, a.device):
         _check_values(contract, a)
         _check_finite(contract, a, cached)
+
+
+def _check_places(contract: Contract, a: FlashAttnArguments) -> None:
+    if a.ends is None:
+        contract.tensor("seqused_k", a.lens, "batch", INT32)
+        return
+    contract.tensor("kv_indptr", a.ends.indptr, "batch_and_one", INT32)
+    batch, expected = contract.size("batch"), "one longer than there are requests"
+    long_enough = contract.size("batch_and_one") == batch + 1
+    remedy = "It is where each request's keys begin, and where the last one's end."
+    contract.require(long_enough, "kv_indptr", f"{expected}, {batch + 1}", len(a.ends.indptr), remedy)
+    if a.ends.last is not None:
+        contract.tensor("kv_last_page_len", a.ends.last, "batch", INT32)
 
 
 def _check_masking(contract: Contract, masking: Masking) -> None:

@@ -20,6 +20,7 @@ def run(a: FlashAttnArguments) -> tuple[()]:
     call_of(a).run()
     if a.scoring.sinks is not None:
         _add_sinks(a)
+    a.natural_to_base()
     return ()
 
 
@@ -44,7 +45,7 @@ def call_of(a: FlashAttnArguments) -> launch.CpuCall:
 
 
 def _whole(a: FlashAttnArguments, scale: torch.Tensor | None) -> torch.Tensor | None:
-    return None if scale is None else scale.expand(len(a.cu_seqlens_q) - 1, a.k.shape[2])
+    return None if scale is None else scale.expand(a.batch, a.k.shape[2])
 
 
 def _add_sinks(a: FlashAttnArguments) -> None:
@@ -54,6 +55,6 @@ def _add_sinks(a: FlashAttnArguments) -> None:
     if counts is None:
         torch.logaddexp(a.lse, sinks, out=a.lse)
         return
-    for request in range(len(a.cu_seqlens_q) - 1):
+    for request in range(a.batch):
         part = a.lse[:, a.queries_of(request)]
         part.copy_(torch.logaddexp(part, sinks))

@@ -43,6 +43,7 @@ def flash_attn_kernel(
     seqlens_q,
     seqlens_k,
     first_key,
+    ends,
     page_table,
     sinks,
     q_descale,
@@ -70,12 +71,15 @@ def flash_attn_kernel(
     stride_oh,
     stride_ls,
     stride_lh,
+    stride_lt,
     stride_table,
     stride_place,
     stride_descale_b,
     stride_descale_h,
     page_size,
     splits,
+    longest,
+    new_keys,
     GROUP: tl.constexpr,
     QK_DIM: tl.constexpr,
     QK_BLOCK: tl.constexpr,
@@ -86,21 +90,37 @@ def flash_attn_kernel(
     BLOCK_N: tl.constexpr,
     HAS_CAP: tl.constexpr,
     CHUNKED: tl.constexpr,
+    BASE2: tl.constexpr,
     COMPUTE: tl.constexpr,
 ):
-    """Out and Lse are the results, or with splits each split's own; a sink counts only where there is one split."""
+    """Out and Lse are the results, or with splits each split's own; a sink counts only where there is one split.
+
+    Without cu_seqlens_q every request has `longest` queries. With `ends` (contract.Ends) seqlens_k counts tokens of
+    last pages, or is None where keys are not paged.
+    """
     block, split = tl.program_id(0) // splits, tl.program_id(0) % splits
     kv_head, request = tl.program_id(1), tl.program_id(2)
-    first_token = tl.load(cu_seqlens_q + request).to(tl.int64)
-    q_len = (tl.load(cu_seqlens_q + request + 1) - first_token).to(tl.int32)
+    if cu_seqlens_q is None:
+        first_token = request.to(tl.int64) * longest
+        q_len = longest
+    else:
+        first_token = tl.load(cu_seqlens_q + request).to(tl.int64)
+        q_len = (tl.load(cu_seqlens_q + request + 1) - first_token).to(tl.int32)
     if seqlens_q is not None:
         q_len = tl.load(seqlens_q + request)
     if block * BLOCK_M >= q_len * GROUP:
         return
-    k_len = tl.load(seqlens_k + request)
     offset = 0
-    if first_key is not None:
-        offset = tl.load(first_key + request)
+    if ends is not None:
+        offset = tl.load(ends + request)
+        k_len = tl.load(ends + request + 1) - offset
+        if seqlens_k is not None:
+            k_len = tl.maximum((k_len - 1) * page_size + tl.load(seqlens_k + request), 0)
+            offset *= page_size
+    else:
+        k_len = tl.load(seqlens_k + request) + new_keys
+        if first_key is not None:
+            offset = tl.load(first_key + request)
 
     row = block * BLOCK_M + tl.arange(0, BLOCK_M)
     token, head = row // GROUP, kv_head * GROUP + row % GROUP
@@ -185,8 +205,9 @@ def flash_attn_kernel(
         accumulator = accumulator * rescale[:, None]
         total = total * rescale + tl.exp2(sink - shift)
         top = shift
-    lse_ptr = Lse + split * stride_ls + head * stride_lh + first_token + token
-    tl.store(lse_ptr, (top + tl.log2(total)) * LN_2, mask=real_row)
+    lse_ptr = Lse + split * stride_ls + head * stride_lh + (first_token + token) * stride_lt
+    lse = top + tl.log2(total)
+    tl.store(lse_ptr, lse if BASE2 else lse * LN_2, mask=real_row)
     # A row that saw no key accumulated nothing: O = 0 for any divisor.
     o = accumulator / tl.where(total == 0, 1.0, total)[:, None]
     if v_descale is not None:
@@ -216,6 +237,7 @@ def flash_attn_combine_kernel(
     V_BLOCK: tl.constexpr,
     SINK_IN_LSE: tl.constexpr,
     EMPTY_LSE: tl.constexpr,
+    BASE2: tl.constexpr = False,
 ):
     """One head of one token: its splits' outputs weighed by exp(lse), then the sink. Without keys LSE is EMPTY_LSE."""
     token, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
@@ -242,6 +264,7 @@ def flash_attn_combine_kernel(
         total = total * rescale + tl.exp2(sink - shift)
         top = shift
     lse = top + tl.log2(total) if SINK_IN_LSE else keys_alone
-    tl.store(Lse + head * stride_out_lh + token * stride_out_lt, tl.where(lse == float("-inf"), EMPTY_LSE, lse * LN_2))
+    lse = tl.where(lse == float("-inf"), EMPTY_LSE, lse if BASE2 else lse * LN_2)
+    tl.store(Lse + head * stride_out_lh + token * stride_out_lt, lse)
     o = accumulator / tl.where(total == 0, 1.0, total)
     tl.store(Out + token * stride_ot + head * stride_oh + column, o.to(Out.dtype.element_ty), mask=column < V_DIM)

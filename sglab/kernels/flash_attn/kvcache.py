@@ -11,22 +11,26 @@ import torch
 from sglab.kernels.contract import FLOATS, INT32, Contract
 from sglab.kernels.flash_attn.contract import UNBOUNDED, Masking
 from sglab.kernels.kv_append import append
-from sglab.kernels.kv_append.contract import AppendArguments, Queries, Rotary
+from sglab.kernels.kv_append.contract import AppendArguments, Places, Queries, Rotary
 
 
 @dataclass(frozen=True)
 class KvcacheQueries:
-    """Queries one after another: q (tokens, heads, dim), where requests start, the longest request."""
+    """Queries one after another: q (tokens, heads, dim), where requests start, the longest request. Without starts
+    each request has as many."""
 
     q: torch.Tensor
     qv: torch.Tensor | None
     out: torch.Tensor | None
-    cu_seqlens: torch.Tensor
+    starts: torch.Tensor | None
     longest: int
+    batch: int
 
-    @property
-    def batch(self) -> int:
-        return len(self.cu_seqlens) - 1
+    def counts(self) -> torch.Tensor:
+        """(batch,) queries of each request."""
+        if self.starts is None:
+            return torch.full((self.batch,), self.longest, device=self.q.device)
+        return self.starts.diff()
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,13 @@ class CacheLayout:
 
 @dataclass(frozen=True)
 class NewTokens:
-    """The queries, rotated; the lengths with what is appended; the append, or None."""
+    """The queries, rotated; lengths, and how many keys more every request has than these say; the append, or None."""
 
     q: torch.Tensor
     lengths: torch.Tensor
-    append: Callable[[], None] | None
+    each: int = 0
+    append: Callable[[], None] | None = None
+    arguments: AppendArguments | None = None
 
 
 def kvcache_queries(
@@ -61,17 +67,16 @@ def kvcache_queries(
     if cu_seqlens_q is not None:
         contract.tensor("q", q, "tokens heads qk_dim")
         contract.tensor("cu_seqlens_q", cu_seqlens_q, "cu_seqlens_q", INT32)
-        return KvcacheQueries(q, qv, out, cu_seqlens_q, len(q) if max_seqlen_q is None else max_seqlen_q)
+        longest = len(q) if max_seqlen_q is None else max_seqlen_q
+        return KvcacheQueries(q, qv, out, cu_seqlens_q, longest, len(cu_seqlens_q) - 1)
     contract.tensor("q", q, "batch queries heads qk_dim")
     batch, count = q.shape[:2]
-    starts = torch.arange(0, (batch + 1) * count, count, dtype=torch.int32, device=q.device)[: batch + 1]
-    if not count:
-        starts = torch.zeros(batch + 1, dtype=torch.int32, device=q.device)
+    starts = None if count else torch.zeros(batch + 1, dtype=torch.int32, device=q.device)
     if out is not None:
         contract.tensor("out", out, "batch queries heads v_dim", FLOATS)
         contract.require(out.is_contiguous(), "out", "contiguous", out.stride(), "Allocate a contiguous one.")
         out = out.view(batch * count, *out.shape[2:])
-    return KvcacheQueries(q.flatten(0, 1), None if qv is None else qv.flatten(0, 1), out, starts, count)
+    return KvcacheQueries(q.flatten(0, 1), None if qv is None else qv.flatten(0, 1), out, starts, count, batch)
 
 
 def cache_layout(
@@ -143,7 +148,7 @@ def new_tokens(
     if k is None or v is None:
         remedy = "Without new keys there is nothing to rotate: pass a q that was rotated."
         contract.require(cos is None, "rotary_cos", "None without k", "a tensor", remedy)
-        return NewTokens(queries.q, cache.lengths, None)
+        return NewTokens(queries.q, cache.lengths)
     if check_values:
         _check_new(contract, k, v)
     uniform = None
@@ -151,8 +156,10 @@ def new_tokens(
         contract.tensor("k", k, "batch new kv_heads qk_dim")
         contract.tensor("v", v, "batch new kv_heads v_dim")
         uniform = k.shape[1]
-        lengths = cache.lengths + uniform
         k, v = k.flatten(0, 1), v.flatten(0, 1)
+        if cos is None and uniform and (uniform == 1 or (k_descale is None and v_descale is None)):
+            return _appended_each(name, queries.q, cache, k, v, uniform, k_descale, v_descale, check_values)
+        lengths = cache.lengths + uniform
     else:
         contract.tensor("cu_seqlens_k_new", cu_seqlens_k_new, "cu_seqlens_k_new", INT32)
         counts = cu_seqlens_k_new.diff()
@@ -177,7 +184,7 @@ def new_tokens(
         positions = (start if decodes else start[request] + place).long()
         q = torch.empty_like(queries.q, memory_format=torch.contiguous_format)
         ordered = masking.right < UNBOUNDED or masking.left < UNBOUNDED
-        of_query, i = _places(queries.cu_seqlens.diff(), len(q))
+        of_query, i = _places(queries.counts(), len(q))
         asked = Queries(queries.q, (start[of_query] + i * ordered).long(), q)
     quantised = cache.k.dtype not in FLOATS
     arguments = AppendArguments(
@@ -189,7 +196,38 @@ def new_tokens(
         v_scale=1.0 if not quantised or v_descale is None else v_descale if decodes else v_descale[request],
         k_out=None,
     )
-    return NewTokens(q, lengths, partial(append, name, arguments, check_values=check_values))
+    return NewTokens(q, lengths, append=partial(append, name, arguments, check_values=check_values))
+
+
+def _appended_each(
+    name: str,
+    q: torch.Tensor,
+    cache: CacheLayout,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    each: int,
+    k_descale: torch.Tensor | None,
+    v_descale: torch.Tensor | None,
+    check_values: bool,
+) -> NewTokens:
+    """As many new tokens of every request, rotated before: the kernel finds where they go."""
+    first = cache.lengths if cache.first_key is None else cache.lengths + cache.first_key
+    if check_values:
+        _check_room(Contract(name), cache, first + (each - 1))
+    assert cache.page_table is not None
+    scales = [1.0 if descale is None or cache.k.dtype in FLOATS else descale for descale in (k_descale, v_descale)]
+    arguments = AppendArguments(
+        *(k, v, cache.k, cache.v, None),
+        positions=None,
+        rotary=None,
+        queries=None,
+        k_scale=scales[0],
+        v_scale=scales[1],
+        k_out=None,
+        places=Places(None, first, cache.page_table, each=each),
+    )
+    write = partial(append, name, arguments, check_values=check_values)
+    return NewTokens(q, cache.lengths, each, write, arguments)
 
 
 def _places(counts: torch.Tensor, tokens: int, uniform: int | None = None) -> tuple[torch.Tensor, torch.Tensor]:

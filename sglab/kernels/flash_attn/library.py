@@ -140,6 +140,7 @@ def run(a: FlashAttnArguments) -> tuple[LaunchRecord, ...]:
     a.out.copy_(out.masked_fill((unseen | padding)[:, None, None], 0))
     of_sinks = lse.new_tensor(-torch.inf) if a.scoring.sinks is None else a.scoring.sinks.to(lse.dtype)[:, None]
     a.lse.copy_(torch.where(padding, -torch.inf, torch.where(unseen, of_sinks, lse)))
+    a.natural_to_base()
     return ()
 
 

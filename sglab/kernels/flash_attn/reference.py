@@ -10,7 +10,7 @@ from sglab.kernels.scoring import dense_attention
 
 def run(a: FlashAttnArguments) -> tuple[()]:
     kv_heads = a.k.shape[2]
-    for request in range(len(a.cu_seqlens_q) - 1):
+    for request in range(a.batch):
         rows = a.queries_of(request)
         q, (page, row) = a.q[rows].double(), a.rows_of(request)
         k, v = a.k[page, row].double(), a.v[page, row].double()
@@ -30,4 +30,5 @@ def run(a: FlashAttnArguments) -> tuple[()]:
             lse = torch.logaddexp(lse, scoring.sinks.double().expand_as(lse))
         a.out[rows] = o.to(a.out.dtype)
         a.lse[:, rows] = lse.T.float()
+    a.natural_to_base()
     return ()

@@ -9,7 +9,7 @@ from sglab.kernels.flash_attn.contract import FlashAttnArguments
 
 
 def run(a: FlashAttnArguments) -> tuple[()]:
-    for request in range(len(a.cu_seqlens_q) - 1):
+    for request in range(a.batch):
         rows = a.queries_of(request)
         q, (page, row) = a.q[rows], a.rows_of(request)
         k, v = a.k[page, row], a.v[page, row]
@@ -26,4 +26,5 @@ def run(a: FlashAttnArguments) -> tuple[()]:
             lse = torch.logaddexp(lse, a.scoring.sinks.float().expand_as(lse))
         a.out[rows] = o.to(a.out.dtype)
         a.lse[:, rows] = lse.T
+    a.natural_to_base()
     return ()

@@ -45,7 +45,7 @@ def tile_for(rows: int, qk_dim: int, v_dim: int, element_size: int) -> Tile:
 
 def run(a: FlashAttnArguments) -> tuple[LaunchRecord, ...]:
     (tokens, _, qk_dim), v_dim = a.q.shape, a.v.shape[-1]
-    batch, kv_heads = len(a.cu_seqlens_q) - 1, a.k.shape[2]
+    batch, kv_heads = a.batch, a.k.shape[2]
     rows = a.max_seqlen_q * a.group
     if not batch * tokens * rows:
         return ()
@@ -59,14 +59,15 @@ def run(a: FlashAttnArguments) -> tuple[LaunchRecord, ...]:
     qv = a.q if a.qv is None else a.qv
     descales = [None if one is None else one.expand(batch, kv_heads).contiguous() for one in _descales(a)]
     first = flash_attn_kernel[(blocks * splits, kv_heads, batch)](
-        *(a.q, a.qv, k, v, parts, lse, a.cu_seqlens_q, a.seqlens_q, a.seqlens_k, a.first_key, a.page_table),
+        *(a.q, a.qv, k, v, parts, lse, a.starts, a.seqlens_q, a.lens if a.ends is None else a.ends.last, a.first),
+        *(None if a.ends is None else a.ends.indptr, a.page_table),
         *(scoring.sinks, *descales, masking.prefix_lens, masking.token_pos_in_items),
         *(scoring.sm_scale, scoring.logit_cap, masking.left, masking.right, masking.chunk),
         *(*a.q.stride()[:2], *qv.stride()[:2], *k.stride()[:3], *v.stride()[:3]),
         *(0 if splits == 1 else parts.stride(0), *parts.stride()[-3:-1], 0 if splits == 1 else lse.stride(0)),
-        *(lse.stride(-2), 0 if a.page_table is None else a.page_table.stride(0)),
+        *(*lse.stride()[-2:], 0 if a.page_table is None else a.page_table.stride(0)),
         *(0 if masking.token_pos_in_items is None else masking.token_pos_in_items.stride(0), kv_heads, 1),
-        *(a.page_size, splits),
+        *(a.page_size, splits, a.max_seqlen_q, a.new_keys),
         GROUP=a.group,
         QK_DIM=qk_dim,
         QK_BLOCK=block,
@@ -77,6 +78,7 @@ def run(a: FlashAttnArguments) -> tuple[LaunchRecord, ...]:
         BLOCK_N=tile.keys,
         HAS_CAP=scoring.logit_cap > 0,
         CHUNKED=masking.chunk < UNBOUNDED,
+        BASE2=a.base2 and splits == 1,
         COMPUTE=_COMPUTE.get(compute, tl.bfloat16),
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
@@ -90,7 +92,7 @@ def _descales(a: FlashAttnArguments) -> tuple[torch.Tensor | None, ...]:
 
 def _splits(a: FlashAttnArguments, tile: Tile, blocks: int) -> int:
     """By FlashAttention-3's heuristic, from what the host knows: the room for keys, not their number."""
-    total = blocks * a.k.shape[2] * (len(a.cu_seqlens_q) - 1)
+    total = blocks * a.k.shape[2] * a.batch
     keys = min(a.capacity, a.masking.left + a.max_seqlen_q)
     size = keys * (a.k.shape[-1] + a.v.shape[-1]) * a.k.element_size()
     local = a.masking.right < UNBOUNDED
@@ -113,5 +115,6 @@ def _combine(a: FlashAttnArguments, parts: torch.Tensor, lse: torch.Tensor, spli
         V_BLOCK=triton.next_power_of_2(v_dim),
         SINK_IN_LSE=True,
         EMPTY_LSE=-float("inf"),
+        BASE2=a.base2,
         num_warps=1 if v_dim <= 128 else 4,
     )

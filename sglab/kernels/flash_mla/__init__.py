@@ -19,6 +19,7 @@ from sglab.kernels.flash_mla.contract import PAGE_SIZE, check, check_metadata_ar
 from sglab.kernels.flash_mla.forms import check_cache_form, check_dense_form, extra_keys
 from sglab.kernels.flash_mla.fp8 import dense_fp8
 from sglab.kernels.flash_mla.schedule import FlashMLASchedMeta
+from sglab.kernels.known_calls import checked_once, next_time
 from sglab.kernels.mla import device_plan
 from sglab.kernels.recipe import cooked, known, remember, serves, shaped
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator
@@ -48,6 +49,7 @@ def get_mla_metadata(
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
+@checked_once
 def get_mla_metadata(
     cache_seqlens: torch.Tensor | None = None,
     num_heads_per_head_k: int | None = None,
@@ -81,9 +83,14 @@ def get_mla_metadata(
     if place.type == "cuda" and len(cache_seqlens) and not devices.refuses_ptx(device_plan.MODULE, place):
         device = devices.device_of(place)
         parts = planner.num_sm_parts(**heads, sm_count=sm_count)
-        launch, made_there = device_plan.metadata(device, cache_seqlens, parts)
-        device.run(launch)
-        return made_there.tile_scheduler_metadata, made_there.num_splits
+
+        def planned(cache_seqlens: torch.Tensor, *_: object, **__: object) -> tuple[torch.Tensor, torch.Tensor]:
+            launch, there = device_plan.metadata(device, cache_seqlens, parts)
+            device.run(launch)
+            return there.tile_scheduler_metadata, there.num_splits
+
+        next_time(planned)
+        return planned(cache_seqlens)
     made = planner.get_mla_metadata(cache_seqlens.tolist(), **heads, sm_count=sm_count)
     metadata, num_splits = torch.from_numpy(made.tile_scheduler_metadata), torch.from_numpy(made.num_splits)
     return metadata.to(place), num_splits.to(place)

@@ -7,11 +7,18 @@ from typing import Literal
 import torch
 
 from sglab.kernels.contract import Contract, reads_values
-from sglab.kernels.known_calls import checked_once
-from sglab.kernels.kv_append.contract import AppendArguments, Queries, Rotary, check
+from sglab.kernels.known_calls import checked_once, next_time
+from sglab.kernels.kv_append.contract import AppendArguments, Places, Queries, Rotary, check, check_places
+from sglab.kernels.kv_append.served import PagedAppends, split_cache, token_scale
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 
-__all__ = ["append", "append_paged_kv_cache", "append_paged_mla_kv_cache", "apply_rope_inplace_with_kvcache"]
+__all__ = [
+    "append",
+    "append_paged_kv_cache",
+    "append_paged_mla_kv_cache",
+    "apply_rope_inplace_with_kvcache",
+    "split_cache",
+]
 
 operator = Operator(
     "kv_append",
@@ -70,18 +77,20 @@ def append_paged_kv_cache(
     )
     k_cache, v_cache = split_cache(paged_kv_cache, kv_layout)
     contract.tensor("kv_last_page_len", kv_last_page_len, "batch", (torch.int32,))
-    reads = reads_values(check_values, positions.device)
-    slots = paged_slots(contract, batch_indices, positions, kv_indices, kv_indptr, k_cache.shape[1], reads)
+    places = Places(batch_indices, positions, kv_indices, kv_indptr)
+    check_places(contract, places, k_cache.shape[1], reads_values(check_values, positions.device))
     arguments = AppendArguments(
-        *(append_key, append_value, k_cache, v_cache, slots),
+        *(append_key, append_value, k_cache, v_cache, None),
         positions=None,
         rotary=None,
         queries=None,
         k_scale=token_scale(append_key, k_scale),
         v_scale=token_scale(append_key, v_scale),
         k_out=None,
+        places=places,
     )
     append("append_paged_kv_cache", arguments, implementation, check_values)
+    next_time(PagedAppends(arguments, operator.chosen(arguments, implementation), kv_layout))
 
 
 def append_paged_mla_kv_cache(
@@ -163,43 +172,3 @@ def apply_rope_inplace_with_kvcache(
         k_out=k,
     )
     append("apply_rope_inplace_with_kvcache", arguments, implementation, check_values)
-
-
-def token_scale(k: torch.Tensor, scale: float | torch.Tensor) -> float | torch.Tensor:
-    """A scale per head as one per token and head."""
-    return scale.expand(k.shape[:2]) if isinstance(scale, torch.Tensor) else scale
-
-
-def split_cache(
-    paged_kv_cache: torch.Tensor | tuple[torch.Tensor, torch.Tensor], kv_layout: str
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """K and V as (pages, page_size, kv_heads, dim) views."""
-    k, v = paged_kv_cache.unbind(1) if isinstance(paged_kv_cache, torch.Tensor) else paged_kv_cache
-    return (k.transpose(1, 2), v.transpose(1, 2)) if kv_layout == "HND" else (k, v)
-
-
-def paged_slots(
-    contract: Contract,
-    batch_indices: torch.Tensor,
-    positions: torch.Tensor,
-    kv_indices: torch.Tensor,
-    kv_indptr: torch.Tensor,
-    page_size: int,
-    check_values: bool,
-) -> torch.Tensor:
-    """Where tokens go: (tokens,) int64."""
-    integers = (torch.int32, torch.int64)
-    contract.tensor("batch_indices", batch_indices, "tokens", integers)
-    contract.tensor("positions", positions, "tokens", integers)
-    contract.tensor("kv_indptr", kv_indptr, "indptr", integers)
-    contract.tensor("kv_indices", kv_indices, "indices", integers)
-    if check_values:
-        batch = len(kv_indptr) - 1
-        inside = (batch_indices >= 0) & (batch_indices < batch)
-        contract.elements("batch_indices", inside, f"from 0 to {batch - 1}", batch_indices, "Number the requests.")
-        rows = kv_indptr.long().diff()[batch_indices.long()] * page_size
-        remedy = "Allocate pages for the new tokens first."
-        fits = (positions >= 0) & (positions < rows)
-        contract.elements("positions", fits, "within the request's pages", positions, remedy)
-    page = kv_indices[kv_indptr[batch_indices] + positions // page_size].long()
-    return torch.add(positions % page_size, page, alpha=page_size)

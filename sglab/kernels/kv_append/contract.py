@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -33,28 +34,72 @@ class Queries:
 
 
 @dataclass(frozen=True)
+class Places:
+    """From requests' pages to tokens' slots, for kernels that find their way alone.
+
+    Token t is of request b = requests[t], and key positions[t] of it; or, without requests, of b = t // each, and key
+    positions[b] + t % each. A key p lies in row p % page_size of page table[b, p // page_size], or, where the table is
+    flat, of page table[start[b] + p // page_size].
+
+    Attributes:
+        requests: (tokens,) int32 or int64, or None.
+        positions: (tokens,) or (batch,) int32 or int64.
+        table: (batch, width) or flat, int32 or int64.
+        start: (≥ batch,) int32 or int64, of a flat table.
+        each: tokens of every request.
+    """
+
+    requests: torch.Tensor | None
+    positions: torch.Tensor
+    table: torch.Tensor
+    start: torch.Tensor | None = None
+    each: int = 1
+
+    def slots(self, tokens: int, page_size: int) -> torch.Tensor:
+        """(tokens,) int64."""
+        key, request = self.positions, self.requests
+        if request is None:
+            number = torch.arange(tokens, device=key.device)
+            request = number // self.each
+            key = key[request] + number % self.each
+        entry = key // page_size
+        page = self.table[request, entry] if self.start is None else self.table[self.start[request] + entry]
+        return torch.add(key % page_size, page.long(), alpha=page_size)
+
+
+@dataclass(frozen=True)
 class AppendArguments:
     """Checked arguments: k and v (tokens, kv_heads, dim) go to slots of the caches (pages, page_size, kv_heads, dim).
 
     Attributes:
-        slots: (tokens,) int64, page · page_size + row; a negative one drops its token.
+        given_slots: (tokens,) int64, page · page_size + row; a negative one drops its token. None where `places` says.
         positions: (tokens,), for the rotation; None without one.
         k_scale, v_scale: the caches hold k / k_scale and v / v_scale; a number, or one per token and head, (tokens,
             kv_heads) float32.
         k_out: where the rotated keys go, too; k itself, or None.
+        places: where tokens go, in the place of given_slots.
     """
 
     k: torch.Tensor
     v: torch.Tensor
     k_cache: torch.Tensor
     v_cache: torch.Tensor
-    slots: torch.Tensor
+    given_slots: torch.Tensor | None
     positions: torch.Tensor | None
     rotary: Rotary | None
     queries: Queries | None
     k_scale: float | torch.Tensor
     v_scale: float | torch.Tensor
     k_out: torch.Tensor | None
+    places: Places | None = None
+
+    @cached_property
+    def slots(self) -> torch.Tensor:
+        """(tokens,) int64."""
+        if self.given_slots is not None:
+            return self.given_slots
+        assert self.places is not None
+        return self.places.slots(len(self.k), self.k_cache.shape[1])
 
     @property
     def device(self) -> torch.device:
@@ -72,7 +117,10 @@ def check(operator: str, a: AppendArguments, check_values: bool | None) -> Appen
     contract.same_dtype(k=a.k, v=a.v)
     contract.tensor("k_cache", a.k_cache, "pages page_size kv_heads head_dim", CACHES)
     contract.tensor("v_cache", a.v_cache, "pages page_size kv_heads v_dim", CACHES)
-    contract.tensor("slots", a.slots, "tokens", INDEX)
+    if a.places is None:
+        contract.tensor("slots", a.given_slots, "tokens", INDEX)
+    elif a.places.requests is not None:
+        contract.tensor("batch_indices", a.places.requests, "tokens", INDEX)
     contract.apart("k_cache", a.k_cache, k=a.k, v=a.v)
     contract.apart("v_cache", a.v_cache, k=a.k, v=a.v)
     check_scale(contract, "k_scale", a.k_scale, "tokens kv_heads")
@@ -82,6 +130,24 @@ def check(operator: str, a: AppendArguments, check_values: bool | None) -> Appen
     if reads_values(check_values, a.device):
         _check_values(contract, a)
     return a
+
+
+def check_places(contract: Contract, places: Places, page_size: int, check_values: bool) -> None:
+    """Of places that callers of append_paged_kv_cache give."""
+    requests, start = places.requests, places.start
+    contract.tensor("batch_indices", requests, "tokens", INDEX)
+    contract.tensor("positions", places.positions, "tokens", INDEX)
+    contract.tensor("kv_indptr", start, "indptr", INDEX)
+    contract.tensor("kv_indices", places.table, "indices", INDEX)
+    if not check_values or requests is None or start is None:
+        return
+    batch = len(start) - 1
+    inside = (requests >= 0) & (requests < batch)
+    contract.elements("batch_indices", inside, f"from 0 to {batch - 1}", requests, "Number the requests.")
+    rows = start.long().diff()[requests.long()] * page_size
+    remedy = "Allocate pages for the new tokens first."
+    fits = (places.positions >= 0) & (places.positions < rows)
+    contract.elements("positions", fits, "within the request's pages", places.positions, remedy)
 
 
 def _check_rotary(contract: Contract, a: AppendArguments, rotary: Rotary) -> None:

@@ -7,7 +7,7 @@ import torch
 import triton.language as tl
 
 from sglab.kernels.fp8 import largest
-from sglab.kernels.kv_append.contract import AppendArguments
+from sglab.kernels.kv_append.contract import AppendArguments, Places
 from sglab.planning.arith import ceil_div, next_power_of_two
 from sglab.triton import LaunchRecord, triton_kernel
 
@@ -42,6 +42,10 @@ def kv_append_kernel(
     k_out_ptr,
     positions_ptr,
     slots_ptr,
+    requests_ptr,
+    keys_ptr,
+    table_ptr,
+    start_ptr,
     cos_ptr,
     sin_ptr,
     k_cache_ptr,
@@ -71,6 +75,8 @@ def kv_append_kernel(
     q_heads,
     kv_heads,
     page_size,
+    stride_table,
+    each,
     ROTARY: tl.constexpr,
     INTERLEAVED: tl.constexpr,
     HALF: tl.constexpr,
@@ -100,9 +106,19 @@ def kv_append_kernel(
             tl.store(out + second, y.to(q_out_ptr.dtype.element_ty), mask=turned)
         return
     row -= q_tokens
-    slot = tl.load(slots_ptr + row).to(tl.int64)
-    real = (head < kv_heads) & (slot >= 0)
-    page, entry = slot // page_size, slot % page_size
+    if slots_ptr is not None:
+        slot = tl.load(slots_ptr + row).to(tl.int64)
+        real = (head < kv_heads) & (slot >= 0)
+        page, entry = slot // page_size, slot % page_size
+    else:  # contract.Places
+        real = head < kv_heads
+        if requests_ptr is not None:
+            request, key = tl.load(requests_ptr + row), tl.load(keys_ptr + row)
+        else:
+            request = row // each
+            key = tl.load(keys_ptr + request) + (row % each).to(tl.int32)
+        at = tl.load(start_ptr + request) if start_ptr is not None else request * stride_table
+        page, entry = tl.load(table_ptr + at + key // page_size).to(tl.int64), key % page_size
     k, v = k_ptr + row * stride_kt + head * stride_kh, v_ptr + row * stride_vt + head * stride_vh
     k_cache = k_cache_ptr + page * stride_kp + entry * stride_kr + head * stride_kch
     v_cache = v_cache_ptr + page * stride_vp + entry * stride_vr + head * stride_vch
@@ -152,7 +168,8 @@ def run(a: AppendArguments) -> tuple[LaunchRecord, ...]:
     numbers = [1.0 if isinstance(x, torch.Tensor) else float(x) for x in (a.k_scale, a.v_scale)]
     half = 0 if rotary is None else rotary.dim // 2
     record = kv_append_kernel[(q_tokens + len(a.k), ceil_div(max(q_heads, kv_heads), _HEADS))](
-        *(q, None if queries is None else queries.positions, out, a.k, a.v, a.k_out, a.positions, a.slots),
+        *(q, None if queries is None else queries.positions, out, a.k, a.v, a.k_out, a.positions, a.given_slots),
+        *_places(a.places),
         *((None, None) if rotary is None else (rotary.cos, rotary.sin)),
         *(a.k_cache, a.v_cache, *scales, *numbers),
         *(0 if scale is None else scale.stride(0) for scale in scales),
@@ -161,6 +178,7 @@ def run(a: AppendArguments) -> tuple[LaunchRecord, ...]:
         *a.k_cache.stride()[:3],
         *a.v_cache.stride()[:3],
         *(q_tokens, q_heads, kv_heads, a.k_cache.shape[1]),
+        *(0 if a.places is None else a.places.table.stride(0), 1 if a.places is None else a.places.each),
         ROTARY=rotary is not None,
         INTERLEAVED=rotary is not None and rotary.interleaved,
         HALF=half,
@@ -175,3 +193,9 @@ def run(a: AppendArguments) -> tuple[LaunchRecord, ...]:
         num_warps=4,
     )
     return (record,)
+
+
+def _places(places: Places | None) -> tuple[torch.Tensor | None, ...]:
+    if places is None:
+        return None, None, None, None
+    return places.requests, places.positions, places.table, places.start

@@ -7,22 +7,29 @@ kernels are for callers who have the lengths on a GPU only, or capture a CUDA gr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
 from sglab.gpu import Device, Launch
+from sglab.gpu.relocation import Relocation
 from sglab.kernels import ptx
 from sglab.kernels.combine.contract import MANY_SPLITS
 from sglab.kernels.contract import Contract
-from sglab.kernels.launch_cache import described, kept
+from sglab.kernels.launch_cache import MOST, described, kept
 from sglab.kernels.mla.decode import scratch
 from sglab.kernels.mla.work_units import Works
+from sglab.kernels.recipe import ALIGNMENT
 from sglab.planning.flash_mla import FIELDS
 
 MODULE = "flash_mla_plan"
 THREADS = 128
 MAX_BATCH = 40_000
 """Requests whose lengths fit shared memory."""
+
+_metadata: WeakKeyDictionary[Any, dict[tuple[int, int, int], Relocation]] = WeakKeyDictionary()
+"""Launches that make metadata, per device, by batch, parts and the lengths' alignment."""
 
 
 @dataclass(frozen=True)
@@ -36,21 +43,25 @@ class Metadata:
 def metadata(device: Device, cache_seqlens: torch.Tensor, parts: int) -> tuple[Launch, Metadata]:
     """The launch that deals requests out to parts, and what it will fill. cache_seqlens: (batch,) int32, batch ≥ 1."""
     batch, place = len(cache_seqlens), cache_seqlens.device
-    remedy = "Plan on the host, with sglab.planning.flash_mla."
-    Contract("get_mla_metadata").require(batch <= MAX_BATCH, "cache_seqlens", f"of at most {MAX_BATCH}", batch, remedy)
     lengths = cache_seqlens.contiguous()
     made = Metadata(
         torch.empty(parts, len(FIELDS), dtype=torch.int32, device=place),
         torch.empty(batch + 1, dtype=torch.int32, device=place),
     )
     tensors = (lengths, made.tile_scheduler_metadata, made.num_splits)
-
-    def make() -> list[Launch]:
-        arguments = [lengths, batch, parts, *tensors[1:]]
-        kernel = ptx.module(MODULE)["get_mla_metadata"]
-        return [kernel.prepare(device, grid=1, block=THREADS, smem=4 * batch, args=arguments)]
-
-    return kept(device, ("get_mla_metadata", described(*tensors)), make, tensors)[0], made
+    places = tuple([tensor.data_ptr() for tensor in tensors])
+    known, key = _metadata.setdefault(device, {}), (batch, parts, places[0] % ALIGNMENT)
+    relocation = known.get(key)
+    if relocation is None:
+        remedy = "Plan on the host, with sglab.planning.flash_mla."
+        contract = Contract("get_mla_metadata")
+        contract.require(batch <= MAX_BATCH, "cache_seqlens", f"of at most {MAX_BATCH}", batch, remedy)
+        kernel, arguments = ptx.module(MODULE)["get_mla_metadata"], [lengths, batch, parts, *tensors[1:]]
+        launch = kernel.prepare(device, grid=1, block=THREADS, smem=4 * batch, args=arguments)
+        if len(known) >= MOST:
+            known.clear()
+        relocation = known[key] = Relocation(device, launch, tensors)
+    return relocation.at(places, tensors if device.torch_device == "cpu" else None), made
 
 
 def works(

@@ -1,0 +1,68 @@
+"""Cascades like one that was checked: a prefill per level, and the merges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+
+from sglab.kernels.batch_prefill.served import PrefillServer, State
+from sglab.kernels.flash_attn.contract import FlashAttnArguments
+from sglab.kernels.flash_attn.operator import operator
+from sglab.kernels.known_calls import Template
+from sglab.kernels.merge import merge_state_in_place_operator
+from sglab.kernels.merge.contract import MergeRule, PairArguments
+
+_STATES = ("v_a", "s_a", "v_b", "s_b", "v_merged", "s_merged")
+
+
+class Level(Protocol):
+    """See CascadeLevel."""
+
+    @property
+    def qo_indptr(self) -> torch.Tensor: ...
+    @property
+    def kv_indptr(self) -> torch.Tensor: ...
+    @property
+    def kv_indices(self) -> torch.Tensor: ...
+    @property
+    def kv_last_page_len(self) -> torch.Tensor: ...
+
+
+class CascadeServer:
+    """How calls like one are served from then on.
+
+    Args:
+        calls: those of its levels, the last level first.
+        implementation, merge_with: what computes the levels, and what merges them.
+        kv_layout: order of a page's rows and heads.
+        return_lse: whether the LSE is wanted.
+    """
+
+    def __init__(
+        self,
+        calls: Sequence[FlashAttnArguments],
+        implementation: str,
+        merge_with: str,
+        kv_layout: str,
+        return_lse: bool,
+    ) -> None:
+        self._levels = [PrefillServer(call, operator.chosen(call, implementation), kv_layout) for call in calls]
+        out, lse = calls[0].out, calls[0].lse.T
+        pair = PairArguments(out, lse, out, lse, out, lse, MergeRule.BASE2, in_place=True)
+        self._pair, self._return_lse = Template(pair, *_STATES), return_lse
+        self._merge = merge_state_in_place_operator.chosen(pair, merge_with)
+
+    def __call__(
+        self, q: torch.Tensor, paged_kv_cache: torch.Tensor | State, levels: Sequence[Level], **_: Any
+    ) -> torch.Tensor | State:
+        """As cascade_attention."""
+        states = []
+        for served, level in zip(self._levels, reversed(levels), strict=True):
+            pages = (level.qo_indptr, level.kv_indptr, level.kv_indices, level.kv_last_page_len)
+            states.append(served.paged(q, paged_kv_cache, *pages))
+        (out, lse), *others = states
+        for v, s in others:
+            self._merge(self._pair.of(v_a=out, s_a=lse, v_b=v, s_b=s, v_merged=out, s_merged=lse))
+        return (out, lse) if self._return_lse else out

@@ -1,0 +1,95 @@
+"""Appends like one that was checked: their tensors put into its arguments, looked at for overlaps, and run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from sglab.kernels.contract import Apart
+from sglab.kernels.known_calls import Template
+from sglab.kernels.kv_append.contract import AppendArguments, Places
+
+_CHANGING = ("k", "v", "k_cache", "v_cache", "k_scale", "v_scale", "places")
+
+
+class AppendServer:
+    """Runs appends like one, whose slots follow from `places` and which rotates nothing.
+
+    Args:
+        operator: that errors are to name.
+        arguments: of the append that was checked; of its tensors none is kept.
+        run: its implementation.
+    """
+
+    def __init__(self, operator: str, arguments: AppendArguments, run: Callable[[Any], object]) -> None:
+        self._template, self._run = Template(arguments, *_CHANGING), run
+        new = {"k": arguments.k, "v": arguments.v}
+        self._k_apart = Apart(operator, "k_cache", arguments.k_cache, **new)
+        self._v_apart = Apart(operator, "v_cache", arguments.v_cache, **new)
+
+    def check(self, k: torch.Tensor, v: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor) -> None:
+        """
+        Raises:
+            ContractError: a cache shares memory with what goes into it.
+        """
+        self._k_apart(k_cache, k, v)
+        self._v_apart(v_cache, k, v)
+
+    def __call__(
+        self,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        k_cache: torch.Tensor,
+        v_cache: torch.Tensor,
+        places: Places,
+        k_scale: float | torch.Tensor,
+        v_scale: float | torch.Tensor,
+    ) -> None:
+        """Append, unless caches overlap with what goes into them."""
+        self.check(k, v, k_cache, v_cache)
+        caches = {"k_cache": k_cache, "v_cache": v_cache}
+        self._run(self._template.of(k=k, v=v, **caches, k_scale=k_scale, v_scale=v_scale, places=places))
+
+
+class PagedAppends:
+    """How calls of append_paged_kv_cache like one are served from then on."""
+
+    def __init__(self, arguments: AppendArguments, run: Callable[[Any], object], kv_layout: str) -> None:
+        self._append, self._kv_layout = AppendServer("append_paged_kv_cache", arguments, run), kv_layout
+
+    def __call__(
+        self,
+        append_key: torch.Tensor,
+        append_value: torch.Tensor,
+        batch_indices: torch.Tensor,
+        positions: torch.Tensor,
+        paged_kv_cache: torch.Tensor | tuple[torch.Tensor, torch.Tensor],
+        kv_indices: torch.Tensor,
+        kv_indptr: torch.Tensor,
+        kv_last_page_len: torch.Tensor,
+        kv_layout: str = "NHD",
+        *,
+        k_scale: float | torch.Tensor = 1.0,
+        v_scale: float | torch.Tensor = 1.0,
+        **_: Any,
+    ) -> None:
+        """As append_paged_kv_cache."""
+        k_cache, v_cache = split_cache(paged_kv_cache, self._kv_layout)
+        places = Places(batch_indices, positions, kv_indices, kv_indptr)
+        scales = (token_scale(append_key, k_scale), token_scale(append_key, v_scale))
+        self._append(append_key, append_value, k_cache, v_cache, places, *scales)
+
+
+def token_scale(k: torch.Tensor, scale: float | torch.Tensor) -> float | torch.Tensor:
+    """A scale per head as one per token and head."""
+    return scale.expand(k.shape[:2]) if isinstance(scale, torch.Tensor) else scale
+
+
+def split_cache(
+    paged_kv_cache: torch.Tensor | tuple[torch.Tensor, torch.Tensor], kv_layout: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """K and V as (pages, page_size, kv_heads, dim) views."""
+    k, v = paged_kv_cache.unbind(1) if isinstance(paged_kv_cache, torch.Tensor) else paged_kv_cache
+    return (k.transpose(1, 2), v.transpose(1, 2)) if kv_layout == "HND" else (k, v)
