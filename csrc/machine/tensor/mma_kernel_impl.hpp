@@ -114,12 +114,15 @@ bool products_are_exact(const MmaPanels& p) {
          a.highest() + b.highest() <= 127 + 253 && a.highest() != 255 && b.highest() != 255;
 }
 
-// A block of `Rows` vectors by `Columns` columns held in registers over the whole of K.
+// A block of `Rows` vectors by `Columns` columns held in registers over the whole of K. Without the pragmas
+// GCC unrolls these loops too late to keep the sums out of memory.
 template <bool Exact, int Rows, int Columns>
 inline void multiply_block(const MmaPanels& p, int row, int column) {
   Vector sum[Columns][Rows];
   float* d = p.d + column * p.d_stride + row;
+#pragma GCC unroll 8
   for (int j = 0; j < Columns; ++j) {
+#pragma GCC unroll 4
     for (int i = 0; i < Rows; ++i) {
       sum[j][i] = p.accumulate ? load(d + j * p.d_stride + i * kWidth) : Vector{};
     }
@@ -128,13 +131,18 @@ inline void multiply_block(const MmaPanels& p, int row, int column) {
   const float* b = p.b + column * p.b_stride_n;
   for (int k = 0; k < p.k; ++k, a += p.a_stride, b += p.b_stride_k) {
     Vector left[Rows];
+#pragma GCC unroll 4
     for (int i = 0; i < Rows; ++i) left[i] = load(a + i * kWidth);
+#pragma GCC unroll 8
     for (int j = 0; j < Columns; ++j) {
       const float right = b[j * p.b_stride_n];
+#pragma GCC unroll 4
       for (int i = 0; i < Rows; ++i) sum[j][i] = multiply_add<Exact>(left[i], right, sum[j][i]);
     }
   }
+#pragma GCC unroll 8
   for (int j = 0; j < Columns; ++j) {
+#pragma GCC unroll 4
     for (int i = 0; i < Rows; ++i) store(d + j * p.d_stride + i * kWidth, canonical(sum[j][i]));
   }
 }

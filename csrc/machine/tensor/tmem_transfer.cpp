@@ -129,8 +129,8 @@ void tmem_store(TensorMemory& tmem, const LdStForm& form, TmemAddress address,
   if (form.shape == LdStShape::k32x32b && !form.sixteen_bit) {
     for (int reg = 0; reg < count; ++reg) {
       std::memcpy(tmem.column(address.column + reg) + address.lane, registers + 32 * reg, 128);
-      tmem.mark_written(address.column + reg, address.lane, 32);
     }
+    tmem.mark_written(address.column, static_cast<std::uint32_t>(count), address.lane, 32);
     return;
   }
   for (int reg = 0; reg < count; ++reg) {
