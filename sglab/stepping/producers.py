@@ -150,16 +150,20 @@ class Producers:
             executed = _executes(instruction, registers, lane)
             names = _read(instruction) if executed else [*_guard(instruction), name]
             inputs = {each: registers[each] for each in names if each in registers}
-            address = self._address(instruction, group, cta, warp, lane) if executed else None
+            address = self._address(instruction, group, cta, warp, lane, name) if executed else None
             return Produced(instruction, session.now, cta, warp, lane, inputs, address, executed)
         return None
 
-    def _address(self, instruction: Instruction, group: int, cta: int, warp: int, lane: int) -> int | None:
-        """Where a lane's own load reads."""
+    def _address(self, instruction: Instruction, group: int, cta: int, warp: int, lane: int, name: str) -> int | None:
+        """Where a lane's own load reads what goes to a register."""
         if not instruction.opcode.startswith("ld."):
             return None
         access = self._access(group, cta, warp, "shared" if ".shared" in instruction.opcode else "global")
-        return None if access is None or not access.lanes >> lane & 1 else int(access.addresses[lane])
+        if access is None or not access.lanes >> lane & 1:
+            return None
+        results = _WORD.findall(instruction.text[: instruction.text.rindex("[")].split(instruction.opcode)[-1])
+        offset = results.index(name) * access.nbytes // len(results) if name in results else 0
+        return int(access.addresses[lane]) + offset
 
     def _access(self, group: int, cta: int, warp: int, space: str) -> MemoryAccess | None:
         session = self._session

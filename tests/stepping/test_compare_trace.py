@@ -122,3 +122,37 @@ def test_a_way_that_is_too_long_says_so(tensors) -> None:
     assert len(short.steps) == 3 and not short.found and "followed for 3 steps" in str(short)
     with pytest.raises(gpu.LaunchError, match="most: expected 1 or more steps; got 0"):
         found.trace(most=0)
+
+
+VECTORS = """.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry vectors(.param .u64 x, .param .u64 out)
+{
+  .reg .b32 %r<3>; .reg .f32 %f<9>; .reg .b64 %rd<6>; .shared .align 16 .b8 tile[512];
+  ld.param.u64 %rd1, [x];
+  ld.param.u64 %rd2, [out];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd3, %r1, 8;
+  add.s64 %rd4, %rd1, %rd3;
+  add.s64 %rd5, %rd2, %rd3;
+  ld.global.v2.f32 {%f1, %f2}, [%rd4];
+  add.f32 %f3, %f1, %f1;
+  add.f32 %f4, %f2, %f2;
+  shl.b32 %r1, %r1, 3;
+  mov.u32 %r2, tile;
+  add.u32 %r2, %r2, %r1;
+  st.shared.f32 [%r2], %f3;
+  st.shared.f32 [%r2+4], %f4;
+  ld.shared.v2.f32 {%f5, %f6}, [%r2];
+  st.global.v2.f32 [%rd5], {%f5, %f6};
+  ret;
+}
+"""
+
+
+def test_the_element_of_a_vector_is_followed(tensors) -> None:
+    wrong = VECTORS.replace("add.f32 %f4, %f2, %f2;", "add.f32 %f4, %f2, %f1;")
+    made = [sglab.step(sglab.ptx(text)[1, 32], *tensors) for text in (VECTORS, wrong)]
+    found = parting(tensors, *made).trace()
+    assert found.found and found.steps[-1][1].instruction.text == "add.f32 %f4, %f2, %f1;", str(found)
