@@ -12,14 +12,18 @@ from sglab.stepping.comparison import Comparison, Difference, Parting, Store
 from sglab.stepping.cuda import cuda, ptx
 from sglab.stepping.cute import cute
 from sglab.stepping.launch import KernelLaunch
+from sglab.stepping.producers import Produced
 from sglab.stepping.step import step
+from sglab.stepping.trace import Trace
 
 __all__ = [
     "Comparison",
     "Difference",
     "KernelLaunch",
     "Parting",
+    "Produced",
     "Store",
+    "Trace",
     "compare",
     "cuda",
     "cute",

@@ -49,7 +49,8 @@ def compare(
         tensors: what to compare, by name; those of `a` unless given, which a captured launch does not have.
 
     Returns:
-        what differs; `print` shows it, `.parting.a.open()` is the debugger's session at the store.
+        what differs; `print` shows it, `.parting.trace()` goes back to the instruction at which they part,
+        `.parting.a.open()` is the debugger's session at the store.
 
     Raises:
         LaunchError: `b` does not work on the tensors of `a`, or cannot be run elsewhere.
@@ -208,7 +209,8 @@ def _parting(
     _put(tensors, before)
     left = Store.last(a, tensors[name], flat)
     _put(tensors, before)
-    return Parting(name, *difference.element(flat), left, _last_store(b, tensors[name], flat))
+    right = _last_store(b, tensors[name], flat)
+    return Parting(name, *difference.element(flat), left, right, int(addresses(tensors[name])[flat]))
 
 
 def _last_store(launch: CapturedLaunch | Interpreted | None, tensor: Tensor, flat: int) -> Store | Any:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from sglab.emulator.captures import CapturedLaunch
 from sglab.emulator.session import Session
 from sglab.emulator.state import Place
+from sglab.gpu.errors import LaunchError
 from sglab.stepping.first_store import Span, addresses
+from sglab.stepping.trace import Trace, trace_both, trace_one
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -113,6 +115,7 @@ class Parting:
         left, right: its value after `a` and after `b`.
         a, b: the stores that left these values; None where a launch cannot be stepped or did not write. Under Triton's
             interpreter: program and source line, without a session.
+        address: of the element.
     """
 
     tensor: str
@@ -121,12 +124,40 @@ class Parting:
     right: float | int | bool
     a: Store | None
     b: Store | InterpretedStore | None
+    address: int
+
+    def trace(self, most: int = 200) -> Trace:
+        """The way back from the stores to the instruction at which the launches part, with what it reads on both sides.
+        Both launches are run again, on what the tensors hold now, and leave them so.
+
+        Args:
+            most: steps at most.
+
+        Returns:
+            the steps; where only `a` can be stepped (b is a GPU, a function or the interpreter), the instructions of
+            `a` that made its value.
+
+        Raises:
+            LaunchError: `a` cannot be stepped or did not write the element.
+        """
+        if most < 1:
+            raise LaunchError(f"most: expected 1 or more steps; got {most}")
+        if self.a is None:
+            raise LaunchError(
+                f"{self.tensor}{list(self.index)}: a did not write it, so there is no way back; swap a and b"
+            )
+        here = self.a.launch, self.a.position
+        if isinstance(self.b, Store):
+            return trace_both(here, (self.b.launch, self.b.position), self.address, most)
+        return trace_one(here, self.address, most)
 
     def __str__(self) -> str:
         lines = [f"they part at {self.tensor}{list(self.index)}: a has {self.left}, b has {self.right}"]
         lines += [f"  {name} stored it: {store}" for name, store in (("a", self.a), ("b", self.b)) if store is not None]
         if self.a is not None:
-            lines.append("  .parting.a.open() stands there: go back() from it to what made the value")
+            lines.append(
+                "  .parting.trace() goes back to the instruction that parts them; .parting.a.open() stands at the store"
+            )
         return "\n".join(lines)
 
 

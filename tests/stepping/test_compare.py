@@ -177,7 +177,7 @@ def test_a_notebook_shows_what_print_does(tensors) -> None:
     x, out = tensors
     found = parted(tensors, launch(x=x, out=out), launch("again", AGAIN, x, out))
     assert formatter.pretty(found) == str(found)
-    assert str(found).endswith(".parting.a.open() stands there: go back() from it to what made the value")
+    assert str(found).endswith(".parting.a.open() stands at the store")
 
 
 @pytest.mark.gpu
