@@ -123,10 +123,14 @@ class OnlineSoftmax(Widget):
     def _header(self) -> dict[str, Any]:
         run, batch = self._recorded, self.batch
         subject = (
-            f"request {run.request}, head {run.head} of {batch.num_heads}, {len(run.scores):,} keys, "
+            f"request {run.request}, head {run.head} of {batch.num_heads}, {_keys(len(run.scores))}, "
             f"{run.splits} split{'s' * (run.splits > 1)}, tiles of {run.tile}"
         )
         return {"title": "Online softmax", "subject": subject, "badge": _badge(run)}
+
+
+def _keys(count: int) -> str:
+    return "1 key" if count == 1 else f"{count:,} keys"
 
 
 def _checked(batch: Batch, question: dict[str, Any]) -> dict[str, Any]:

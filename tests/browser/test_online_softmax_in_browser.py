@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browser.widget_host import DRAWN, Host, more
+from tests.support.browser.patience import settled
+from tests.support.browser.widget_host import DRAWN, TEXT_OVERLAPS, Host, more
 
 torch = pytest.importorskip("torch")
 
@@ -464,3 +465,13 @@ def test_tiles_are_in_sight_until_partials_are_merged(host: Host, widget: Online
     shown.press("ArrowRight")  # keys step, and what the reader has opened stays
     expect(shown.locator(".sg-counter")).to_contain_text("step 4 of")
     expect(shown.locator(".sgs-node").first).to_be_visible()
+
+
+def test_a_single_key_in_a_single_tile_is_drawn_without_texts_over_each_other(host: Host) -> None:
+    batch = sglab.decode_batch([1], num_heads=4, page_size=16, seed=3, **SMALL)  # type: ignore[arg-type]
+    host.show(OnlineSoftmax(batch, 0, num_splits=1, tile=64, implementation="reference"))
+    page = host.page
+    expect(page.locator(".sg-subject")).to_contain_text("1 key,")
+    page.add_script_tag(path=TEXT_OVERLAPS)
+    settled(page)
+    assert page.evaluate("textOverlaps()") == []

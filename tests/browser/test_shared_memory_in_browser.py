@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
+from sglab import gpu
 from sglab._core import tensor, tma
 from sglab.emulator.bank_conflicts import PERMUTATIONS, permute
 from sglab.events.shared_memory import KINDS, SWIZZLES
@@ -26,6 +27,7 @@ from tests.support.browser.drawings import count_drawings, drawings
 from tests.support.browser.patience import settled
 from tests.support.browser.widget_host import Host, more
 from tests.support.launches.memory_sessions import corpus, mla_sm90, mla_sm100, no_tensor_memory, product
+from tests.support.launches.shared_sum import SHARED_SUM
 
 MMA_KINDS = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4")
 ARITHMETIC = "sglabHost.modules.get('shared_memory').arithmetic"
@@ -611,3 +613,23 @@ def test_a_disposed_view_leaves_nothing_behind(host: Host) -> None:
     page = show(host, widget)
     page.evaluate("document.getElementById('widget').sglabDispose()")
     assert page.evaluate("id => sglabHost.models.get(id).listenerCount", widget.model_id) == 0
+
+
+def test_the_array_that_is_open_at_first_has_the_type_of_its_accesses(host: Host) -> None:
+    kernel = gpu.Module(SHARED_SUM, "sum.ptx")["shared_sum"]
+    session = kernel.session(gpu.EmulatedDevice("sm_90a"), grid=1, block=64, args=[torch.zeros(64)])
+    page = show(host, SharedMemory(session))
+    page.get_by_role("tab", name="plain array").click()
+    expect(page.get_by_label("elements", exact=True)).to_have_value("f32")
+
+
+def test_where_there_is_nothing_to_show_nothing_is_taught_and_no_control_is_empty(browser: Browser) -> None:
+    context = browser.new_context(viewport={"width": 1000, "height": 800}, offline=True)
+    page = context.new_page()
+    Host(page).show(SharedMemory(no_tensor_memory()))
+    expect(page.locator(".sg-placeholder")).to_contain_text("no shared memory")
+    expect(page.locator(".sg-tour")).to_be_hidden()
+    expect(page.locator(".sg-legend")).to_be_hidden()
+    expect(page.get_by_label("Tile", exact=True)).to_be_hidden()
+    expect(page.get_by_label("CTA", exact=True)).to_have_value("0")
+    context.close()

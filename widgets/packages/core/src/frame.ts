@@ -139,6 +139,7 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
     setPlaceholder(shown) {
       placeholder.replaceChildren(...(shown ? placeholderParts(shown) : []));
       placeholder.dataset.kind = shown?.kind ?? "";
+      root.dataset.placeholder = shown?.kind ?? "";
       body.hidden = shown !== null;
     },
     notify(kind, text) {

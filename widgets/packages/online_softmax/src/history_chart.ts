@@ -96,12 +96,14 @@ function axes(
   const [upper, lower] = (chart.axis ?? ((values) => values.map(chart.text)))(ends) as [string, string];
   const left = { x: LEFT - 4, "text-anchor": "end" };
   const below = { y: HEIGHT - 3, "text-anchor": "middle" };
-  const numbers = [1, ...(steps > 1 ? [steps] : [])];
+  const middle = { ...below, x: (LEFT + width) / 2 };
   return [
     text({ ...left, y: TOP + 5 }, upper),
     ...(high > low ? [text({ ...left, y: HEIGHT - BOTTOM - TOP + 4 }, lower)] : []),
-    ...numbers.map((number) => text({ ...below, x: Math.min(x(number - 1), width - 10) }, String(number))),
-    text({ ...below, x: (LEFT + width) / 2 }, "tile"),
+    ...(steps > 1
+      ? [1, steps].map((number) => text({ ...below, x: Math.min(x(number - 1), width - 10) }, String(number)))
+      : []),
+    text(middle, steps > 1 ? "tile" : "tile 1"),
   ];
 }
 

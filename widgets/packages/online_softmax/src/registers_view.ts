@@ -1,6 +1,6 @@
 // The four operations of a tile as equations with the numbers of this moment.
 
-import { h } from "@sglab/core";
+import { format, h } from "@sglab/core";
 import type { Recorded } from "./data";
 import type { FormulaName } from "./formulas";
 import { type Base, number, top as topText } from "./numbers";
@@ -55,7 +55,7 @@ function equations(
     [
       "scores",
       base === "2" ? "s = q·Kᵀ · scale · log2e" : "s = q·Kᵀ · scale",
-      `${tile.end - tile.start} keys, largest ${m(after.tileTop)}`,
+      `${format.plural(tile.end - tile.start, "key")}, largest ${m(after.tileTop)}`,
     ],
     shifted
       ? ["maximum", "m′ = max(m, max s)", `max(${m(before.top)}, ${m(after.tileTop)}) = ${m(after.top)}`]

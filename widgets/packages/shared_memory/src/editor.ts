@@ -23,14 +23,20 @@ export class Editor {
   #bytes = 0;
 
   /** Another launch: what it has most of is shown first. */
-  reset(launch: Launch, facts: Facts, maps: readonly TensorMap[], areas: readonly Area[]): void {
+  reset(
+    launch: Launch,
+    facts: Facts,
+    maps: readonly TensorMap[],
+    areas: readonly Area[],
+    elementOf: (area: Area) => Element | undefined,
+  ): void {
     this.#bytes = launch.bytes;
     this.tile = -1;
     this.descriptor = launch.arch.startsWith("sm_9") ? WGMMA : COMMON;
     const map = maps.find((each) => !each.im2col && !each.interleave);
     this.map = map && { map, coordinates: map.dims.map(() => 0), base: launch.dynamic };
     const variable = areas.find((area) => area.kind === "symbol" || area.kind === "dynamic");
-    if (variable) this.openArea(variable);
+    if (variable) this.openArea(variable, elementOf(variable));
     if (facts.tiles.length) this.openTile(0, facts, maps, undefined);
   }
 

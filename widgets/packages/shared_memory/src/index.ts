@@ -147,6 +147,7 @@ function render({ el, source, selection, disposer }: Context<typeof SHARED_MEMOR
       if (launch.error) frame.notify("error", launch.error);
       const remedy = "WarpRoles and KernelDebugger show what this launch does instead.";
       frame.setPlaceholder({ kind: "empty", text: launch.empty, remedy });
+      toolbar.showLaunch(launch, []);
       transport.load({ length: 0, granularities: [{ id: "event", label: "event" }], describe: () => "" });
       return;
     }

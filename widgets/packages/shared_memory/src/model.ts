@@ -84,7 +84,9 @@ export class Model {
     this.pipelines = source.get("pipelines");
     const moments = await readMoments(source);
     this.facts = { moments, tiles: source.get("tiles"), roles: launch.roles, code };
-    this.editor.reset(launch, this.facts, this.maps, this.areas);
+    this.editor.reset(launch, this.facts, this.maps, this.areas, ({ start, bytes }) =>
+      this.#elementOf(start, bytes),
+    );
     return true;
   }
 
