@@ -28,7 +28,7 @@ import { changesTree, sentence } from "./words";
 
 const LEAST = 120;
 const BELOW = 116; // of the view, for the pool and what would go
-const BETWEEN = 12;
+const BETWEEN = 8;
 const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: the tree as it was found." },
   { key: "ArrowRight", text: "to see the next operation: a match lights its path." },
