@@ -76,6 +76,12 @@ def test_a_point_of_the_chart_is_a_rule_at_a_budget(shown: Locator, sparse: Spar
     expect(row).to_have_text(f"{100 * error:.0f} %" if error >= 0.1 else f"{100 * error:.1f} %")
 
 
+def test_the_colours_of_probabilities_have_a_scale_with_its_decades(shown: Locator) -> None:
+    scale = shown.locator(".sg-legend .sg-legend-scale")
+    assert scale.locator(".sg-legend-ticks span").all_text_contents() == ["≤ 0.001", "0.01", "0.1", "1"]
+    assert "linear-gradient" in scale.locator(".sg-legend-bar").evaluate("e => getComputedStyle(e).backgroundImage")
+
+
 def test_another_layer_and_head_are_shown(shown: Locator, sparse: SparseAttention) -> None:
     shown.get_by_label("Layer", exact=True).select_option("1")
     expect(shown.locator(".sg-subject")).to_contain_text("layer 1")

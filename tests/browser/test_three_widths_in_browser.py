@@ -123,6 +123,16 @@ def test_a_small_radix_tree_leaves_no_hole(width: int, page: Page, saved: Saved)
         assert legend["y"] - tabs["y"] > 150, "and are in sight"
 
 
+@pytest.mark.parametrize(("name", "last"), [("RadixTree", ".srt-below"), ("Graph", ".sgr-below")])
+def test_what_stands_below_a_picture_ends_before_the_details(name: str, last: str, page: Page, saved: Saved) -> None:
+    widget = opened(page, saved(name), NARROW)
+    widget.press("End")
+    settled(page)
+    details = widget.locator(".sg-details").bounding_box()
+    assert details is not None
+    assert bottom(widget, last) <= details["y"]
+
+
 def test_a_rooflines_tabs_and_their_first_lines_are_in_sight_below_a_narrow_picture(page: Page, saved: Saved) -> None:
     widget = opened(page, saved("Roofline"), NARROW)
     expect(widget.locator(".main-svg").first).to_be_visible()

@@ -117,7 +117,7 @@ class StepRecord:
     tokens: dict[str, list[int]] = field(default_factory=dict)
     """What the step generated, filled in when its result was processed."""
     finished: dict[str, str] = field(default_factory=dict)
-    """Request -> the kind of its end, filled in likewise."""
+    """Request -> the kind of its end, filled in likewise; also of those that were aborted before the step."""
     drafted: int = 0
     """Speculation: drafts that were verified, and how many of them were accepted."""
     accepted: int = 0

@@ -250,6 +250,21 @@ def test_an_aborted_request_gives_back_what_it_holds(chunk: int) -> None:
     assert other.output_ids == alone([1, 2], 5)
 
 
+@pytest.mark.parametrize("overlap", [False, True])
+def test_the_history_knows_when_aborted_requests_ended(overlap: bool) -> None:
+    owner = scheduler(page=4, pages=16, enable_overlap=overlap)
+    reader = PageReader(owner)
+    for name in "abc":
+        owner.add_request(request(name, [1, 2], 9))
+    reader.step()
+    owner.add_request(request("late", [3, 4], 9))
+    assert owner.abort_request("a") and owner.abort_request("late")
+    reader.run()
+    ends = [(rid, kind) for step in owner.history.steps for rid, kind in step.finished.items()]
+    assert sorted(ends) == [("a", "abort"), ("b", "length"), ("c", "length"), ("late", "abort")]
+    assert owner.history.of("late")
+
+
 def test_a_lost_page_is_reported() -> None:
     owner = scheduler()
     owner.allocator.alloc(4)

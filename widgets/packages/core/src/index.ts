@@ -18,7 +18,7 @@ export { Disposer, Emitter } from "./emitter";
 export * as format from "./format";
 export { type Frame, makeFrame, type Placeholder } from "./frame";
 export type { KeyBinding } from "./keys";
-export { type LegendItem, legendMark } from "./legend";
+export { type LegendItem, legendMark, legendScale } from "./legend";
 export { formatLengths, parseLengths } from "./lengths";
 export { pictureOf, pixelsOf } from "./picture";
 export { followRun } from "./recorded";

@@ -29,3 +29,16 @@ export function legendMark(
 ): HTMLElement {
   return h("i", { class: `sg-legend-mark sg-legend-${kind}`, "aria-hidden": "true" });
 }
+
+/** A scale of colours with its ticks, which stand at even distances. */
+export function legendScale(
+  what: string,
+  gradient: string,
+  ticks: readonly string[],
+  title: string,
+): LegendItem {
+  const bar = h("i", { class: "sg-legend-bar", "aria-hidden": "true" });
+  bar.style.background = gradient;
+  const names = h("span", { class: "sg-legend-ticks" }, ...ticks.map((tick) => h("span", {}, tick)));
+  return { label: "", mark: h("span", { class: "sg-legend-scale" }, what, h("span", {}, bar, names)), title };
+}

@@ -10,12 +10,15 @@ import {
   h,
   type LegendItem,
   legendMark,
+  legendScale,
   makeFrame,
   type TourStep,
   Transport,
   watchTheme,
 } from "@sglab/core";
 import { oneAtATime } from "@sglab/engine/asking";
+import { cssGradient } from "@sglab/memory/cividis";
+import { highest } from "./routing_view";
 import "@sglab/engine/engine_style";
 import { makeOpeners, OF_A_LAUNCH } from "@sglab/engine/openers";
 import { makeControls } from "./controls";
@@ -33,9 +36,13 @@ const TOUR: TourStep[] = [
 
 const TABS = ["load", "blocks", "ranks"] as const;
 
-const LEGEND = (): LegendItem[] => [
-  { label: "score, low", look: { fill: "#00224E", hatch: "none", ink: "#ffffff" } },
-  { label: "high", look: { fill: "#FEE838", hatch: "none", ink: "#000000" } },
+const legendOf = (read: Recorded): LegendItem[] => [
+  legendScale(
+    "score",
+    cssGradient(),
+    ["0", String(Number(highest(read.scores).toPrecision(2)))],
+    "The highest score of this pass has the lightest colour.",
+  ),
   { label: "chosen, with its weight", look: { fill: "#D55E00", hatch: "none", ink: "#000000" } },
   { label: "its group is out; padding", mark: legendMark("hatch") },
   { label: "edge of a group of experts", mark: legendMark("line") },
@@ -84,7 +91,6 @@ function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): v
     source.call("open_widget", { widget }),
   );
   frame.more.append(h("span", { class: "sg-muted" }, "its grouped GEMM:"), ...openers.buttons, openers.made);
-  frame.setLegend(LEGEND());
   const view = makeView(frame, disposer, theme, { pick });
   const draw = framed(() => {
     if (!recorded || !steps || frame.view.clientWidth === 0) return; // drawn when it is laid out
@@ -141,6 +147,7 @@ function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): v
       const same = recorded?.shown.step === shown.step && recorded.shown.layer === shown.layer;
       const blocks = recorded?.shown.block === shown.block;
       recorded = read;
+      frame.setLegend(legendOf(read));
       steps = new Steps(read);
       if (!same) token = undefined;
       controls.show(read);

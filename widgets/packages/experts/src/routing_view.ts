@@ -229,7 +229,8 @@ export class RoutingView {
   }
 }
 
-function highest(scores: Numbers): number {
+/** Above zero, so that a scale up to it has a length. */
+export function highest(scores: Numbers): number {
   let top = 1e-9;
   for (const score of scores) top = Math.max(top, score);
   return top;

@@ -75,7 +75,8 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     () => draw.schedule(),
   );
   const below = h("div", { class: "sgr-below" });
-  frame.view.append(h("div", { class: "sgr-view" }, slots.grid.element, below));
+  const content = h("div", { class: "sgr-view" }, slots.grid.element, below);
+  frame.view.append(content);
   const eventPane = h("div");
   const launchPane = h("div");
   const probePane = h("div");
@@ -174,7 +175,8 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     if (tabs.current === "probe") probePane.replaceChildren(...probeDetails(source.get("probe")));
     below.replaceChildren(...summary());
     tallest = Math.max(tallest, Math.min(TALLEST, frame.details.scrollHeight));
-    frame.view.style.minHeight = `${Math.min(frame.room(), tallest)}px`; // the transport stays under the pointer
+    const least = Math.max(content.offsetHeight, Math.min(frame.room(), tallest)); // nothing lies over the details
+    frame.view.style.minHeight = `${least}px`; // the transport stays under the pointer
   });
   built = true;
   frame.setLegend(LEGEND());

@@ -28,6 +28,7 @@ import { changesTree, sentence } from "./words";
 
 const LEAST = 120;
 const BELOW = 116; // of the view, for the pool and what would go
+const BETWEEN = 8;
 const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: the tree as it was found." },
   { key: "ArrowRight", text: "to see the next operation: a match lights its path." },
@@ -165,8 +166,9 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     const shown = { layout, op, pageSize: source.get("page_size"), selected, clock: op.clock };
     const beside = frame.details.offsetTop === frame.view.offsetTop; // or below the picture
     const height = beside ? frame.room() : frame.room() / 2;
-    picture.show(shown, frame.view.clientWidth, Math.max(LEAST, height - BELOW), theme());
     pool.show(states.ops, at, tree, source.get("pool_size"), frame.view.clientWidth, theme());
+    const below = Math.max(BELOW, pool.root.offsetHeight + BETWEEN); // what would go may take several lines
+    picture.show(shown, frame.view.clientWidth, Math.max(LEAST, height - below), theme());
     const told: Told = {
       states,
       index: at,
@@ -187,7 +189,8 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     room = measured;
     const drawn = picture.root.offsetHeight + pool.root.offsetHeight;
     tallest = Math.max(tallest, drawn, beside ? frame.details.scrollHeight : 0);
-    frame.view.style.minHeight = `${Math.min(height, tallest)}px`; // the transport stays under the pointer
+    const least = Math.max(drawn + BETWEEN, Math.min(height, tallest)); // nothing lies over the details
+    frame.view.style.minHeight = `${least}px`; // the transport stays under the pointer
   });
   built = true;
   frame.setLegend(LEGEND());

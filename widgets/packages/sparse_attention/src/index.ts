@@ -22,6 +22,7 @@ import { type Choice, type Look, type Read, readRun } from "./data";
 import { queryDetails, ruleDetails } from "./details";
 import { MapView, wholeHeight } from "./map_view";
 import type { SPARSE_ATTENTION } from "./protocol";
+import { scaleItem } from "./shades";
 import { TextView } from "./text_view";
 
 const TOUR: TourStep[] = [
@@ -32,9 +33,8 @@ const TOUR: TourStep[] = [
   { key: "End", text: "to keep all keys a rule can. ? lists all keys of the keyboard." },
 ];
 
-const LEGEND: LegendItem[] = [
-  { label: "probability 0", look: { fill: "#00224E", hatch: "none", ink: "#ffffff" } },
-  { label: "1 (root scale)", look: { fill: "#FEE838", hatch: "none", ink: "#000000" } },
+const LEGEND = (): LegendItem[] => [
+  scaleItem(),
   { label: "not chosen", mark: legendMark("hatch") },
   { label: "missed, 0.02 or more", look: { fill: "var(--sg-error)", hatch: "none", ink: "#ffffff" } },
   { label: "selected query", mark: legendMark("outline") },
@@ -80,7 +80,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
       "info",
       "A saved page: step, select and change the rule here; open the notebook for other layers.",
     );
-  frame.setLegend(LEGEND);
+  frame.setLegend(LEGEND());
   const dense = new MapView(theme, frame.tooltip, disposer, false, (query) => pickQuery(query));
   const sparse = new MapView(theme, frame.tooltip, disposer, true, (query) => pickQuery(query));
   const text = new TextView(disposer, (query) => pickQuery(query));

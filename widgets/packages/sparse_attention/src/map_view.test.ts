@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { cellSize, wholeHeight } from "./map_view";
+import { cellSize, labelOf, wholeHeight } from "./map_view";
+import { shadeOf } from "./shades";
 
 test("a map's cells are as wide as lets all of it be seen, and never too narrow to press", () => {
   expect(cellSize(89, 600, 480)).toBe(5);
@@ -18,4 +19,22 @@ test("where a map is shown whole, nothing of it scrolls", () => {
     expect(tokens * cellSize(tokens, width, height)).toBeLessThanOrEqual(height);
     expect(cellSize(tokens, width, height)).toBe(cellSize(tokens, width, 10_000));
   }
+});
+
+test("equal factors of probability are equal steps of the common colour scale", () => {
+  const lightness = (probability: number) => Number(shadeOf(probability).match(/\d+/g)?.[1]);
+  const all = [0.001, 0.01, 0.1, 1].map(lightness);
+  for (let i = 1; i < all.length; i++)
+    expect((all[i] as number) - (all[i - 1] as number)).toBeGreaterThan(40);
+  expect(shadeOf(0)).toBe(shadeOf(0.001));
+  expect(shadeOf(1)).toBe("rgb(253 231 55)");
+});
+
+test("cells with room are named, others have positions, none beside the selected query's", () => {
+  const texts = ["a", " ", "catch"];
+  expect(labelOf(texts, 1, 12, 0)).toBe("␣");
+  expect(labelOf(texts, 2, 12, 0)).toBe("ca");
+  const shown = Array.from({ length: 60 }, (_, at) => labelOf([], at, 3, 41)).filter((text) => text);
+  expect(shown).toEqual(["0", "10", "20", "30", "41", "50"]);
+  expect(labelOf([], 40, 3)).toBe("40");
 });

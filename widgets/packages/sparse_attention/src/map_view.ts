@@ -10,13 +10,16 @@ import {
   type Theme,
   type Tooltip,
 } from "@sglab/core";
-import { colorOf } from "@sglab/memory/cividis";
 import { isChosen, type Look, probability, type Read, tokenName } from "./data";
+import { shadeOf } from "./shades";
 
 const HEADER = 20;
 const SCROLLBAR = 16;
 const WIDEST = 14;
 const LEAST = 3;
+const NAMED_FROM = 7; // px of a cell
+const EVERY = [5, 10, 20, 50];
+const APART = 24; // px between two positions
 const WITH_EDGE = 6; // px of a cell: half of a smaller one would not be seen
 
 /** The widest cells with which all of a map is seen; the narrowest, and scrolling, where there is no room. */
@@ -28,6 +31,16 @@ export function cellSize(tokens: number, width: number, height: number): number 
 /** All of a map without scrolling. */
 export function wholeHeight(tokens: number, width: number): number {
   return HEADER + tokens * cellSize(tokens, width, Number.POSITIVE_INFINITY);
+}
+
+/** A token's name where its cell has room for one; else the position of every so many, for single letters would read as
+ * a text that is not there. `own` always has its position, and none stands too near to it. */
+export function labelOf(texts: readonly string[], at: number, size: number, own?: number): string {
+  if (size >= NAMED_FROM) return tokenName(texts, at).slice(0, 2);
+  if (at === own) return String(at);
+  const every = EVERY.find((step) => step * size >= APART) ?? APART;
+  const near = own !== undefined && Math.abs(at - own) * size < APART;
+  return at % every || near ? "" : String(at);
 }
 
 export class MapView {
@@ -49,8 +62,8 @@ export class MapView {
         theme,
         tooltip,
         paint: (context, cell, rect) => this.#paint(context, cell, rect),
-        paintRowHeader: (context, row, rect) => this.#label(context, row, rect, row === this.#look.query),
-        paintColumnHeader: (context, column, rect) => this.#label(context, column, rect, false),
+        paintRowHeader: (context, row, rect) => this.#label(context, row, rect, this.#look.query),
+        paintColumnHeader: (context, column, rect) => this.#label(context, column, rect),
         describe: (cell) => this.#describe(cell),
         select: ({ row }) => press(row),
       },
@@ -111,7 +124,7 @@ export class MapView {
         context.fillRect(x + edge, y + edge, width - 2 * edge, height - 2 * edge);
       }
     } else {
-      context.fillStyle = colorOf(Math.sqrt(value), { low: 0, high: 1 });
+      context.fillStyle = shadeOf(value);
       context.fillRect(x, y, width, height);
     }
     if (row === look.query) {
@@ -121,18 +134,18 @@ export class MapView {
     }
   }
 
-  #label(context: CanvasRenderingContext2D, at: number, rect: Rect, now: boolean): void {
+  #label(context: CanvasRenderingContext2D, at: number, rect: Rect, own?: number): void {
     const theme = this.theme();
+    const now = at === own;
     const size = Math.min(rect.width, rect.height);
-    if (size < 7 && at % Math.ceil(11 / size) && !now) return;
-    context.font = `${now ? "600 " : ""}${Math.max(8, Math.min(11, size))}px ${theme.codeFont}`;
+    const text = labelOf(this.#read?.texts ?? [], at, size, own);
+    if (text === "") return;
+    context.font = `${now ? "600 " : ""}${Math.max(9, Math.min(11, size))}px ${theme.codeFont}`;
     context.fillStyle = now ? theme.text : theme.muted;
-    context.textAlign = "center";
-    context.fillText(
-      tokenName(this.#read?.texts ?? [], at).slice(0, 2),
-      rect.x + rect.width / 2,
-      rect.y + rect.height / 2,
-    );
+    // a position is wider than its column: it begins there, so that the first one is whole
+    const begins = size < NAMED_FROM && own === undefined;
+    context.textAlign = begins ? "left" : "center";
+    context.fillText(text, begins ? rect.x : rect.x + rect.width / 2, rect.y + rect.height / 2);
     context.textAlign = "left";
   }
 
