@@ -119,6 +119,20 @@ def test_hopper_serves_other_tensors_of_the_same_shapes(hopper: None, monkeypatc
         near(call(step, plan), step.expected())
 
 
+def test_hopper_plans_other_lengths_on_the_device(hopper: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launch that plans moves to other tensors with the rest of its recipe."""
+    first, others = Step([300, 70], 1), [Step(lengths, 1) for lengths in ([257, 1], [290, 300])]
+    pages = max(len(step.tensors[2]) for step in (first, *others))
+    for step in (first, *others):
+        cache = torch.zeros(pages, *step.tensors[2].shape[1:], dtype=step.tensors[2].dtype)
+        cache[: len(step.tensors[2])] = step.tensors[2]
+        step.tensors[2] = cache
+    first.cutlass()
+    served(monkeypatch)
+    for step in others:
+        near(step.cutlass(), step.expected())
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
 def test_a_gpu_serves_other_tensors_of_the_same_shapes(monkeypatch: pytest.MonkeyPatch) -> None:

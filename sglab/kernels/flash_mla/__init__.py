@@ -85,7 +85,7 @@ def get_mla_metadata(
         parts = planner.num_sm_parts(**heads, sm_count=sm_count)
 
         def planned(cache_seqlens: torch.Tensor, *_: object, **__: object) -> tuple[torch.Tensor, torch.Tensor]:
-            launch, there = device_plan.metadata(device, cache_seqlens, parts)
+            launch, there = device_plan.metadata_elsewhere(device, cache_seqlens, parts)
             device.run(launch)
             return there.tile_scheduler_metadata, there.num_splits
 

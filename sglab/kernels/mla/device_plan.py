@@ -42,26 +42,43 @@ class Metadata:
 
 def metadata(device: Device, cache_seqlens: torch.Tensor, parts: int) -> tuple[Launch, Metadata]:
     """The launch that deals requests out to parts, and what it will fill. cache_seqlens: (batch,) int32, batch ≥ 1."""
-    batch, place = len(cache_seqlens), cache_seqlens.device
-    lengths = cache_seqlens.contiguous()
-    made = Metadata(
-        torch.empty(parts, len(FIELDS), dtype=torch.int32, device=place),
-        torch.empty(batch + 1, dtype=torch.int32, device=place),
-    )
-    tensors = (lengths, made.tile_scheduler_metadata, made.num_splits)
+    tensors, made = _filled(cache_seqlens, parts)
+    return kept(device, ("get_mla_metadata", described(*tensors)), lambda: [_launch(device, *tensors)], tensors)[0], made
+
+
+def metadata_elsewhere(device: Device, cache_seqlens: torch.Tensor, parts: int) -> tuple[Launch, Metadata]:
+    """Like `metadata`, for calls whose tensors lie elsewhere every time: one launch is moved to them.
+
+    It does not know where addresses are among its parameters, so that no recipe can be made of it.
+    """
+    tensors, made = _filled(cache_seqlens, parts)
     places = tuple([tensor.data_ptr() for tensor in tensors])
-    known, key = _metadata.setdefault(device, {}), (batch, parts, places[0] % ALIGNMENT)
+    known, key = _metadata.setdefault(device, {}), (len(cache_seqlens), parts, places[0] % ALIGNMENT)
     relocation = known.get(key)
     if relocation is None:
-        remedy = "Plan on the host, with sglab.planning.flash_mla."
-        contract = Contract("get_mla_metadata")
-        contract.require(batch <= MAX_BATCH, "cache_seqlens", f"of at most {MAX_BATCH}", batch, remedy)
-        kernel, arguments = ptx.module(MODULE)["get_mla_metadata"], [lengths, batch, parts, *tensors[1:]]
-        launch = kernel.prepare(device, grid=1, block=THREADS, smem=4 * batch, args=arguments)
+        launch = _launch(device, *tensors)
         if len(known) >= MOST:
             known.clear()
         relocation = known[key] = Relocation(device, launch, tensors)
     return relocation.at(places, tensors if device.torch_device == "cpu" else None), made
+
+
+def _filled(cache_seqlens: torch.Tensor, parts: int) -> tuple[tuple[torch.Tensor, ...], Metadata]:
+    """A launch's tensors: the lengths, and room for what is made of them."""
+    place = cache_seqlens.device
+    made = Metadata(
+        torch.empty(parts, len(FIELDS), dtype=torch.int32, device=place),
+        torch.empty(len(cache_seqlens) + 1, dtype=torch.int32, device=place),
+    )
+    return (cache_seqlens.contiguous(), made.tile_scheduler_metadata, made.num_splits), made
+
+
+def _launch(device: Device, lengths: torch.Tensor, metadata: torch.Tensor, num_splits: torch.Tensor) -> Launch:
+    batch, remedy = len(lengths), "Plan on the host, with sglab.planning.flash_mla."
+    Contract("get_mla_metadata").require(batch <= MAX_BATCH, "cache_seqlens", f"of at most {MAX_BATCH}", batch, remedy)
+    arguments = [lengths, batch, len(metadata), metadata, num_splits]
+    kernel = ptx.module(MODULE)["get_mla_metadata"]
+    return kernel.prepare(device, grid=1, block=THREADS, smem=4 * batch, args=arguments)
 
 
 def works(
