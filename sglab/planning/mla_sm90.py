@@ -39,12 +39,13 @@ NO_SLOT = -1
 
 @dataclass(frozen=True)
 class WorkCost:
-    """Modelled times in µs, fitted to 25 steps measured on an H100 SXM, plans that lost included (root mean square of the
-    error: 5 %; 6 % for a shape that the fit has not seen).
+    """Modelled times in µs, fitted to 25 steps measured on an H100 SXM, plans that lost included: 5 % off (root mean
+    square), 6 % for a shape that the fit has not seen.
 
-    The busiest CTA's tiles and further work units and the reading of all bytes overlap, but not wholly: the two together
-    take the root of the sum of their squares. Taking the larger alone left SMs idle wherever bytes were that: 24 requests
-    of 10,000 tokens, 64 heads, in 72 parts of 132.
+    What the busiest CTA computes and starts overlaps with the reading of all bytes, but not wholly: both together take
+    the root of the sum of their squares. The larger of the two would leave SMs idle wherever that is the bytes.
+
+    Plans are compared by it, so `start`, which all have, matters only where a plan must pay by a share of the whole.
 
     Attributes:
         start: the launch, and starting and ending a CTA's first work unit.
