@@ -1,5 +1,6 @@
 """The plan of our SM90 kernel: every token is attended to once, and the parts are loaded evenly."""
 
+import math
 import random
 from itertools import pairwise
 
@@ -78,6 +79,46 @@ def test_requests_that_equal_pieces_do_not_fit_are_cut_in_a_row() -> None:
     assert plan.microseconds < 0.9 * equal
 
 
+def modelled(plan: MlaSm90Plan, heads: int, cost: WorkCost) -> float:
+    """The model's time of what the plan lays on its parts."""
+    there = plan.works[:, :, 0] != NO_WORK
+    tiles = (-((plan.works[:, :, 1] - plan.works[:, :, 2]) // TILE) * there).sum(0)
+    further = there.sum(0) - 1
+    combine = cost.combine + plan.slots * -(-heads // 64) * cost.slot if plan.slots else 0.0
+    busiest = float((tiles * cost.tile + further * cost.work).max())
+    return cost.start + math.hypot(busiest, float(tiles.sum()) * cost.tile_bytes) + combine
+
+
+@given(LENGTHS, st.integers(1, 128), st.integers(1, 148))
+def test_the_time_is_that_of_the_works(lengths: list[int], heads: int, sms: int) -> None:
+    plan = mla_sm90_plan(lengths, num_heads=heads, sm_count=sms)
+    assert plan.microseconds == pytest.approx(modelled(plan, heads, WorkCost()))
+
+
+@given(LENGTHS, st.integers(1, 128), st.integers(1, 300))
+def test_no_limit_that_cuts_the_longest_evenly_is_better(lengths: list[int], heads: int, splits: int) -> None:
+    tiles = max(-(-max(lengths) // TILE), 1)
+    limit = -(-tiles // min(splits, tiles, MAX_SPLITS, 2 * (132 // -(-heads // 64))))
+    other = mla_sm90_plan(lengths, num_heads=heads, sm_count=132, limit=limit)
+    plan = mla_sm90_plan(lengths, num_heads=heads, sm_count=132)
+    assert plan.microseconds <= other.microseconds
+
+
+@pytest.mark.parametrize(("batch", "tokens", "heads"), [(24, 10_000, 64), (21, 27_569, 64), (61, 26_616, 16)])
+def test_sms_are_not_left_idle_because_bytes_take_longest(batch: int, tokens: int, heads: int) -> None:
+    """Half of the parts could compute it while it is read, if the two overlapped wholly; measured, they do not."""
+    plan = mla_sm90_plan([tokens] * batch, num_heads=heads, sm_count=132)
+    assert (plan.works[0, :, 0] != NO_WORK).sum() >= 120
+
+
+@pytest.mark.parametrize(
+    ("batch", "tokens", "heads", "row"), [(36, 623, 128, False), (71, 4460, 128, True), (128, 4096, 128, False)]
+)
+def test_the_way_that_was_measured_to_be_faster_is_taken(batch: int, tokens: int, heads: int, row: bool) -> None:
+    """docs/performance.md: 28.4 µs in equal pieces for 36.3 in a row, and 176.6 in a row for 254.1."""
+    assert mla_sm90_plan([tokens] * batch, num_heads=heads, sm_count=132).in_a_row is row
+
+
 @given(LENGTHS)
 def test_a_part_does_its_works_round_by_round_without_a_gap(lengths: list[int]) -> None:
     plan = mla_sm90_plan(lengths, num_heads=128, sm_count=8)
@@ -127,8 +168,9 @@ def test_the_limit_is_the_best_of_all() -> None:
             for load in sorted((unit * cost.tile + cost.work for unit in units), reverse=True):
                 loads[loads.index(min(loads))] += load
             slots = sum(n for n in counts if n > 1)
-            combine = cost.combine + slots * blocks * cost.slot + max(counts) * cost.split if slots else 0.0
-            times[limit] = max(max(loads), sum(tiles) * cost.tile_bytes + cost.work) + combine
+            combine = cost.combine + slots * blocks * cost.slot if slots else 0.0
+            busiest = math.hypot(max(loads) - cost.work, sum(tiles) * cost.tile_bytes)
+            times[limit] = cost.start + busiest + combine
         best = min(times.values())
         plan = mla_sm90_plan(lens, num_heads=heads, sm_count=sms)
         if plan.in_a_row:
