@@ -166,7 +166,14 @@ def test_the_torch_backends_have_no_graphs(name: str) -> None:
 def test_flashinfers_own_kernels_replay_for_other_lengths(kv_heads: int) -> None:
     """On CUDA cores and on tensor cores; padded to four rows, captured at one token each, planned for every replay."""
     shape = {"kind": "mha", "num_heads": 16, "num_kv_heads": kv_heads, "head_dim": 128, "page_size": 16}
-    options = {"dtype": "float16", "max_context_len": 8192, "pool_tokens": 16384, "device": "cuda", "layout": "fragmented", **shape}
+    options = {
+        "dtype": "float16",
+        "max_context_len": 8192,
+        "pool_tokens": 16384,
+        "device": "cuda",
+        "layout": "fragmented",
+        **shape,
+    }
     batch = decode_batch([20, 5, 9], **options)
     backend = create_attention_backend("flashinfer", replace(batch.runner, kernel_implementation="flashinfer"))
     backend.init_graph(4, 4)

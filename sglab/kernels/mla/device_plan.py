@@ -43,7 +43,9 @@ class Metadata:
 def metadata(device: Device, cache_seqlens: torch.Tensor, parts: int) -> tuple[Launch, Metadata]:
     """The launch that deals requests out to parts, and what it will fill. cache_seqlens: (batch,) int32, batch ≥ 1."""
     tensors, made = _filled(cache_seqlens, parts)
-    return kept(device, ("get_mla_metadata", described(*tensors)), lambda: [_launch(device, *tensors)], tensors)[0], made
+    return kept(device, ("get_mla_metadata", described(*tensors)), lambda: [_launch(device, *tensors)], tensors)[
+        0
+    ], made
 
 
 def metadata_elsewhere(device: Device, cache_seqlens: torch.Tensor, parts: int) -> tuple[Launch, Metadata]:
