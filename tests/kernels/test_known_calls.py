@@ -266,7 +266,9 @@ MOVED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("new", [{}, {"k": NEW[0], "v": NEW[1]}], ids=["reads", "appends"])
-@pytest.mark.parametrize("options", [{}, {"sinks": torch.randn(4)}, {"return_softmax_lse": True}], ids=["plain", "sinks", "lse"])
+@pytest.mark.parametrize(
+    "options", [{}, {"sinks": torch.randn(4)}, {"return_softmax_lse": True}], ids=["plain", "sinks", "lse"]
+)
 def test_a_known_call_reads_its_own_tensors(new: dict[str, Any], options: dict[str, Any]) -> None:
     """Lengths, pages, keys and sinks of every call are its own: equal to a call that is checked whole."""
     first = {**PAGED, **new, **options, "k_cache": PAGED["k_cache"].clone(), "v_cache": PAGED["v_cache"].clone()}
