@@ -3,6 +3,7 @@
 import json
 import urllib.error
 import urllib.request
+from typing import Any
 
 import pytest
 
@@ -75,6 +76,24 @@ def test_two_pages_show_the_same(browser: Browser, session) -> None:
         for page in pages:
             expect(page.get_by_text("step 1 of")).to_be_visible()
             page.context.close()
+
+
+def test_a_move_while_the_page_looks_is_not_missed(browser: Browser, session) -> None:
+    class Moved(LivePage):
+        """The session moves as soon as a page has looked at it: the answer and the news come in one piece."""
+
+        def tell(self, page: str, number: int, data: dict[str, Any]) -> None:
+            with self._lock:
+                super().tell(page, number, data)
+                if data.get("content", {}).get("command") == "look" and session.now == 0:
+                    session.step()
+
+    with Moved([KernelDebugger(session)], "my kernel") as live:
+        page = browser.new_page()
+        be_patient(page.context)
+        page.goto(live.address)
+        expect(page.get_by_text("step 1 of 9")).to_be_visible()
+        page.context.close()
 
 
 def test_strangers_are_refused(session) -> None:

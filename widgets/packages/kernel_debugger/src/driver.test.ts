@@ -72,6 +72,50 @@ describe("while a question is open", () => {
   });
 });
 
+describe("Python says that the session has moved", () => {
+  test("it is looked at again, once", async () => {
+    const { driver, asked, next } = session();
+    driver.refresh();
+    await next().answer({ moved: 0 });
+    driver.follow(1);
+    await next().answer({ moved: 1 });
+    driver.follow(1);
+    expect(asked).toEqual(["look", "look"]);
+  });
+
+  test("while an older answer is on its way: that answer is not the last word", async () => {
+    const { driver, asked, next } = session();
+    const seen: (number | undefined)[] = [];
+    driver.changed.on(({ moved }) => seen.push(moved));
+    driver.refresh();
+    const answered = next().answer({ moved: 0 }); // arrives in one piece with the news
+    driver.follow(1);
+    await answered;
+    await next().answer({ moved: 1 });
+    expect(asked).toEqual(["look", "look"]);
+    expect(seen).toEqual([0, 1]);
+  });
+
+  test("because of this page's own step: nothing is asked again", async () => {
+    const { driver, asked, next } = session();
+    driver.go("step");
+    driver.follow(1); // some hosts deliver the trait before the answer, others after it
+    await next().answer({ moved: 1 });
+    driver.follow(1);
+    expect(asked).toEqual(["step"]);
+  });
+
+  test("and cannot be looked at: it is not asked for ever", async () => {
+    const { driver, asked, next } = session();
+    driver.failed.on(() => {});
+    driver.refresh();
+    driver.follow(1);
+    await next().fail(new Error("no answer"));
+    await next().fail(new Error("no answer"));
+    expect(asked).toEqual(["look", "look"]);
+  });
+});
+
 describe("a long run", () => {
   test("shows every moment that it comes to and goes on by itself", async () => {
     const { driver, asked, next } = session();

@@ -24,6 +24,8 @@ export class Driver {
   #working = false;
   #halting = false;
   #waiting: Wish | undefined;
+  /** How often the session has moved, by news that no look has answered yet. */
+  #news: number | undefined;
 
   constructor(readonly backend: Backend) {}
 
@@ -37,6 +39,20 @@ export class Driver {
 
   refresh(): void {
     void this.#work({ kind: "look", send: (look) => this.backend.look(look) });
+  }
+
+  /** Python moved the session, or another view of it did; it has moved this often. Looks at it, unless that was shown. */
+  follow(moved: number): void {
+    this.#news = moved;
+    this.#catchUp();
+  }
+
+  /** While a question is open, news wait: its answer may have been given before them and arrive with them. */
+  #catchUp(): void {
+    if (this.#working || this.#news === undefined) return;
+    const isNew = this.state === undefined || this.state.moved < this.#news;
+    this.#news = undefined;
+    if (isNew) this.refresh();
   }
 
   ask<Name extends Question>(
@@ -82,6 +98,7 @@ export class Driver {
     this.#waiting = undefined;
     this.busy.emit(false);
     if (next) void this.#work(next);
+    else this.#catchUp();
   }
 
   async #ask({ send }: Wish): Promise<void> {

@@ -94,10 +94,7 @@ function render({ el, source, selection, disposer }: Context<typeof KERNEL_DEBUG
       remedy: "Run the cell again.",
     });
   });
-  source.onChange("moved", () => {
-    // Python moved the session, or another view of it did
-    if (driver && !driver.working && driver.state?.moved !== source.get("moved")) driver.refresh();
-  });
+  source.onChange("moved", () => driver?.follow(source.get("moved")));
 }
 
 export default defineWidget<typeof KERNEL_DEBUGGER>({ name: "kernel_debugger", version: 1, render });

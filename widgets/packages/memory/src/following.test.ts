@@ -59,7 +59,12 @@ function made(live: boolean, frames: { moment: number }[] = [{ moment: 0 }]) {
     show: () => {},
   });
   following.steps(STEPS);
-  return { transport, following, selection, calls: state.calls, frame };
+  /** Another page has moved the session. */
+  const moved = (moment: number) => {
+    state.frames = [{ moment }];
+    state.listeners.get("revision")?.();
+  };
+  return { transport, following, selection, calls: state.calls, frame, moved };
 }
 const settled = () => new Promise((done) => setTimeout(done, 1));
 
@@ -96,6 +101,16 @@ describe("with Python", () => {
     page.transport.stepSelection(-1);
     await settled();
     expect(page.transport.position).toBe(1);
+  });
+
+  test("a move of another page that comes with the answer is the one that is shown", async () => {
+    page.transport.step(1);
+    page.moved(3);
+    await settled();
+    expect(page.transport.position).toBe(3);
+    page.moved(2);
+    await settled();
+    expect(page.transport.position).toBe(2);
   });
 
   test("it shares how many instructions have been executed then", async () => {

@@ -140,7 +140,7 @@ export function followSession(options: FollowOptions): Following {
     steps(next) {
       known = next;
       loading = true;
-      if (source.live) transport.load(liveTrack(next, transport, go), momentNow());
+      if (source.live) transport.load(liveTrack(next, transport, go, momentNow), momentNow());
       else transport.load(savedTrack(next, frames()));
       loading = false;
     },
@@ -161,7 +161,12 @@ function savedTrack({ moments, describe }: Steps, frames: readonly ShownMoment[]
   };
 }
 
-function liveTrack(steps: Steps, transport: Transport, go: (moment: number) => Promise<void>) {
+function liveTrack(
+  steps: Steps,
+  transport: Transport,
+  go: (moment: number) => Promise<void>,
+  momentNow: () => number,
+) {
   const { moments, granularities, marks = [], describe, eventsOfSelection } = steps;
   return {
     length: moments.length,
@@ -171,9 +176,8 @@ function liveTrack(steps: Steps, transport: Transport, go: (moment: number) => P
     time: (moment: number) => timeOf(moments, moment),
     eventsOfSelection: () => eventsOfSelection?.(),
     move: async (motion: Motion): Promise<Arrival> => {
-      const position = targetOf(motion, transport.position, steps);
-      await go(position);
-      return { position };
+      await go(targetOf(motion, transport.position, steps));
+      return { position: momentNow() }; // another page may have moved it further
     },
   };
 }

@@ -49,3 +49,20 @@ test("what waits is asked after an error, too", async () => {
   await answer();
   expect(asker.busy).toBe(false);
 });
+
+test("what is to be looked at while a question is open is looked at after the last answer, once", async () => {
+  const { asker, answer } = made();
+  const looked: string[] = [];
+  asker.afterwards(() => looked.push("idle"));
+  asker.ask({ seq_lens: [1] });
+  asker.ask({ seq_lens: [2] });
+  asker.afterwards(() => looked.push("first"));
+  asker.afterwards(() => looked.push("second"));
+  await answer();
+  expect(looked).toEqual(["idle"]);
+  await answer();
+  expect(looked).toEqual(["idle", "second"]);
+  asker.ask({ seq_lens: [3] });
+  await answer(new Error("no"));
+  expect(looked).toEqual(["idle", "second"]);
+});

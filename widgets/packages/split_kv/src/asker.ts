@@ -11,6 +11,8 @@ export interface Edit {
 export interface Asker {
   readonly busy: boolean;
   ask(edit: Edit): void;
+  /** Looks at what another has changed: now, or after the last answer, which may have been given before that change. */
+  afterwards(look: () => void): void;
 }
 
 /** `answered` also hears when the question was asked, and what has been changed since. */
@@ -21,6 +23,7 @@ export function makeAsker(
 ): Asker {
   let waiting: Edit | undefined;
   let busy = false;
+  let later: (() => void) | undefined;
   const run = async (edit: Edit) => {
     busy = true;
     const asked = performance.now();
@@ -35,6 +38,11 @@ export function makeAsker(
     const next = waiting;
     waiting = undefined;
     if (next) await run(next);
+    else {
+      const look = later;
+      later = undefined;
+      look?.();
+    }
   };
   return {
     get busy() {
@@ -43,6 +51,10 @@ export function makeAsker(
     ask(edit) {
       if (!busy) void run(edit);
       else waiting = { ...waiting, ...edit, question: { ...waiting?.question, ...edit.question } };
+    },
+    afterwards(look) {
+      if (busy) later = look;
+      else look();
     },
   };
 }

@@ -295,9 +295,11 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     resized.disconnect();
     visible.disconnect();
   });
-  source.onChange("revision", () => {
-    if (!asker.busy && source.get("revision") !== knownRevision) void reload();
-  });
+  source.onChange("revision", () =>
+    asker.afterwards(() => {
+      if (source.get("revision") !== knownRevision) void reload();
+    }),
+  );
   frame.setPlaceholder({ kind: "loading", text: "Reading the plans." });
   void reload();
 }
