@@ -115,13 +115,23 @@ def roles_by_rank(code: Code, times: npt.NDArray[np.int64]) -> list[list[Role]]:
     warp, pc). Warps of the same index play the same role in CTAs of other ranks, unless they do something else: the
     odd CTA of a pair issues no multiplications, but its warp is there for them."""
     functions = _outer_functions(code)
-    roles = [[_role(code, mine, functions) for mine in of_rank] for of_rank in times]
+    common = (times > 0).all(axis=1, keepdims=True)  # what all warps of a CTA execute makes none of them different
+    own = np.where(common, 0, times)
+    roles = [
+        [_role(code, *counts, functions) for counts in zip(of_rank, own_of_rank, strict=True)]
+        for of_rank, own_of_rank in zip(times, own, strict=True)
+    ]
     for warp in range(times.shape[1]):
         busy = [of_rank[warp] for of_rank in roles if of_rank[warp].name not in ("idle", "compute")]
         for of_rank in roles:
             if busy and of_rank[warp].name in ("idle", "compute"):
                 of_rank[warp] = busy[0]
-    return roles if _specialised(code, roles) else [[_plain(role) for role in of_rank] for of_rank in roles]
+    if _specialised(code, roles):
+        return roles
+    return [
+        [_plain(role, _takes_part(code, mine)) for role, mine in zip(of_rank, counts, strict=True)]
+        for of_rank, counts in zip(roles, times, strict=True)
+    ]
 
 
 def _specialised(code: Code, roles: list[list[Role]]) -> bool:
@@ -132,13 +142,45 @@ def _specialised(code: Code, roles: list[list[Role]]) -> bool:
     working = {role.name for of_rank in roles for role in of_rank if role.name != "idle"}
     if working.isdisjoint(("mma", "math")) and any(one.event == "mma" for one in code.effects):
         return False
+    if working == {"load", "compute"} and all(
+        "compute" in role.does for of_rank in roles for role in of_rank if role.name == "load"
+    ):
+        return False  # the warp that was elected to issue the copies computes like the others
     return len(working) > 1 and not working.isdisjoint(("load", "mma"))
 
 
-def _plain(role: Role) -> Role:
+def _plain(role: Role, works: bool) -> Role:
     """Without other roles around, a warp that loads, takes exponentials or stores computes: it has no role of its
-    own."""
+    own. So does one that was taken for idle, if it takes part in what the others do."""
+    if role.name == "idle" and works:
+        return replace(role, name="compute", does=("compute",))
     return replace(role, name="compute") if role.name in ("load", "softmax", "epilogue") else role
+
+
+def _takes_part(code: Code, times: npt.NDArray[np.int64]) -> bool:
+    """Whether a warp works in shared memory or arrives at barriers again and again. times: how often it executed each
+    instruction."""
+    return _works_in_shared(code, times, times) or any(
+        code.effects[pc].barrier == "arrive" for pc in _repeated(times, times)
+    )
+
+
+def _works_in_shared(code: Code, counted: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> bool:
+    """Whether some of the counted instructions write shared memory, or read it in a loop. One that reads it once
+    fetches an address, such as that of tensor memory."""
+
+    def shared(pc: int) -> core.Effects | None:
+        effects = code.effects[pc]
+        return effects if effects.act in ("access", "matrix rows") and effects.space == "shared" else None
+
+    writes = any(found.writes for pc in np.flatnonzero(counted).tolist() if (found := shared(pc)) is not None)
+    return writes or any(shared(pc) is not None for pc in _repeated(counted, times))
+
+
+def _repeated(counted: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> list[int]:
+    """The counted instructions that a warp executed more often than its first one."""
+    executed = np.flatnonzero(times)
+    return np.flatnonzero(counted > times[executed[0]]).tolist() if len(executed) else []
 
 
 def _ranks(log: EventColumns, ctas: int, ranks: int) -> npt.NDArray[np.int64]:
@@ -159,9 +201,10 @@ def _outer_functions(code: Code) -> list[tuple[str, str]]:
     return [next((roles[place[3]] for place in reversed(chain) if roles[place[3]][1]), ("", "")) for chain in chains]
 
 
-def _role(code: Code, mine: Any, functions: list[tuple[str, str]]) -> Role:
-    """mine: how often each instruction was executed by the warps in question."""
-    does = _behaviour(code, mine)
+def _role(code: Code, mine: Any, own: Any, functions: list[tuple[str, str]]) -> Role:
+    """mine: how often each instruction was executed by the warps in question; own: of those that not all warps
+    execute."""
+    does = _behaviour(code, mine, own)
     executed = np.flatnonzero(mine)
     share: Counter[tuple[str, str]] = Counter()
     for pc in executed.tolist():
@@ -184,7 +227,7 @@ def _contradicts(name: str, does: tuple[str, ...]) -> bool:
     return name == "load" and "load" not in does and not {"mma", "softmax"}.isdisjoint(does)
 
 
-def _behaviour(code: Code, mine: Any) -> tuple[str, ...]:
+def _behaviour(code: Code, mine: Any, own: Any) -> tuple[str, ...]:
     pcs = np.flatnonzero(mine).tolist()
     effects = [code.effects[pc] for pc in pcs]
     classes = {code.rows[pc][2] for pc in pcs}
@@ -195,7 +238,7 @@ def _behaviour(code: Code, mine: Any) -> tuple[str, ...]:
         "softmax": any(one.exponential for one in effects),
         "epilogue": False,
         "store": any(map(_stores, effects)),
-        "compute": not classes.isdisjoint(("float", "half")),
+        "compute": not classes.isdisjoint(("float", "half")) or _works_in_shared(code, own, mine),
     }
     seen["epilogue"] = seen["store"] and any(one.act == "tmem load" for one in effects)
     return tuple(name for name, holds in seen.items() if holds)

@@ -104,6 +104,58 @@ def test_kernels_without_warp_roles_compute() -> None:
     assert roles.of(0, 31).name == "idle"
 
 
+SHARED_WORK = """.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry work(.param .u64 out) {{
+  .reg .b32 %r<12>; .reg .b64 %rd<4>; .reg .pred %p<4>; .reg .f32 %f<2>;
+  .shared .align 16 .b8 tile[1024]; .shared .align 8 .b8 full[8];
+  ld.param.u64 %rd1, [out]; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 2; mov.u32 %r3, tile; add.s32 %r4, %r2, %r3;
+  shr.u32 %r5, %r1, 5; setp.eq.s32 %p1, %r5, 0; mov.u32 %r6, 0; mov.u32 %r8, full; setp.eq.s32 %p2, %r1, 0;
+  {body}
+  setp.ne.s32 %p3, %r1, 0; @%p3 bra done; st.global.b32 [%rd1], %r6;
+done:
+  ret;
+}}"""
+FILL = "@%p2 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd1], 512, [%r8];"
+SUM = "ld.shared.b32 %r7, [%r4]; add.s32 %r6, %r6, %r7; st.shared.b32 [%r4], %r6; bar.sync 0;"
+LOOP = "setp.lt.s32 %p3, %r9, 4; @%p3 bra again;"
+INIT = """@%p2 mbarrier.init.shared.b64 [%r8], 1; bar.sync 0;
+  @%p2 mbarrier.arrive.expect_tx.shared.b64 _, [%r8], 512;"""
+WAIT = "wait: mbarrier.try_wait.parity.shared.b64 %p3, [%r8], 0; @!%p3 bra wait;"
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        pytest.param(SUM, ["compute"] * 4, id="integers in shared memory"),
+        pytest.param(
+            f"mov.u32 %r9, 0; again: add.s32 %r9, %r9, 1; bar.sync 0; {LOOP}",
+            ["compute"] * 4,
+            id="barriers in a loop",
+        ),
+        pytest.param("@%p2 ld.shared.b32 %r7, [%r4]; bar.sync 0;", ["compute"] + ["idle"] * 3, id="one barrier"),
+        pytest.param(f"{INIT} @!%p1 bra wait; {FILL} {WAIT} {SUM}", ["compute"] * 4, id="one warp elected for a copy"),
+        pytest.param(
+            f"{INIT} @!%p1 bra wait; {FILL} {WAIT} ld.shared.f32 %f1, [%r4]; add.f32 %f1, %f1, %f1; {SUM}",
+            ["compute"] * 4,
+            id="one warp elected for a copy, floats",
+        ),
+        pytest.param(
+            f"{INIT} @!%p1 bra wait; {FILL} bra end; {WAIT} {SUM.replace('0;', '1, 96;')} end:",
+            ["load"] + ["compute"] * 3,
+            id="one warp that only copies",
+        ),
+    ],
+)
+def test_work_in_shared_memory_and_at_barriers_is_no_idleness(body: str, names: list[str]) -> None:
+    out = torch.ones(128, dtype=torch.int32)
+    kernel = gpu.load(SHARED_WORK.format(body=body))["work"]
+    device = gpu.EmulatedDevice("sm_90a", sanitize=())
+    roles = kernel.record(device, grid=1, block=128, args=[out]).roles
+    assert [roles.of(0, warp).name for warp in range(4)] == names
+
+
 def test_a_warp_that_failed_at_its_loads_before_it_multiplied_has_no_role() -> None:
     """The warps load for themselves and multiply: warp 0 was only the first at the address that does not exist."""
     text = """.version 8.7
