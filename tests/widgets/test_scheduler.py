@@ -54,6 +54,22 @@ def test_every_step_is_sent_as_the_history_has_it(overlap: bool) -> None:
     made.close()
 
 
+def test_an_end_that_no_step_follows_is_told_with_the_request() -> None:
+    made = engine()
+    shown = Scheduler(made)
+    made.submit([5, 6, 7], {"temperature": 0, "max_new_tokens": 9}, rid="running")
+    made.step()
+    made.abort("running")
+    made.run()
+    assert [each["ended"] for each in shown.requests] == ["abort"]
+    assert not any(line.get("finished") for line in lines(shown))
+    made.submit([5, 6], {"temperature": 0, "max_new_tokens": 1}, rid="next")
+    made.run()
+    assert [each["ended"] for each in shown.requests] == ["", ""]  # the step's record has it now
+    assert [0, "abort"] in [end for line in lines(shown) for end in line.get("finished", [])]
+    made.close()
+
+
 def test_a_name_that_comes_again_is_another_request() -> None:
     made = engine()
     shown = Scheduler(made)

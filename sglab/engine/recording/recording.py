@@ -117,7 +117,8 @@ class Recording:
         self.stop()
 
     def follow(self, follower: Any, changed: Callable[[Any], None]) -> None:
-        """Call `changed(follower)` after every step, as long as the follower lives."""
+        """Call `changed(follower)` after every step, and when requests have ended without one, as long as the follower
+        lives."""
         self._listeners[follower] = changed
 
     def unfollow(self, follower: Any) -> None:
@@ -167,10 +168,13 @@ class Recording:
         self.reqs[req.rid] = RecordedReq(req.rid, req.origin_input_ids, req.output_ids, arrival, most, req.extra_key)
 
     def _on_plan(self, run: Callable[[], ScheduledPass | None]) -> ScheduledPass | None:
+        ended = len(self.scheduler.aborted)
         scheduled = run()
         if scheduled is not None:
             self.pools[self._planned] = self._pools(scheduled)
             self._planned += 1
+        elif len(self.scheduler.aborted) > ended:
+            self._tell()  # no step follows that would record these ends
         return scheduled
 
     def _on_result(self, run: Callable[..., None], scheduled: ScheduledPass, result: PassResult) -> None:
@@ -183,6 +187,9 @@ class Recording:
 
     def _done(self, scheduled: ScheduledPass) -> None:
         self.steps.append(scheduled.record)
+        self._tell()
+
+    def _tell(self) -> None:
         for follower, changed in list(self._listeners.items()):
             changed(follower)
 

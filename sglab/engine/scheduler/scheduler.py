@@ -78,7 +78,9 @@ class Scheduler:
         self.last_batch: ScheduleBatch | None = None
         self.chunked_req: Req | None = None
         self.history = History()
-        self._aborted: dict[str, str] = {}  # ended since the last step was planned: the next one's record has them
+        self.aborted: dict[str, str] = {}
+        """Request -> the kind of its end, of those that ended since the last step was planned: the next one's record has
+        them, if there is one."""
         self._in_flight: list[ScheduledPass] = []
         self._any_to_finish = False
         self._failed: list[Req] = []
@@ -213,8 +215,8 @@ class Scheduler:
         self._plan.evicted += self.tree_cache.evicted_tokens
         self._plan.loaded += self.tree_cache.loaded_tokens
         scheduled = schedule(self, batch, self._plan)
-        scheduled.record.finished.update(self._aborted)
-        self._aborted = {}
+        scheduled.record.finished.update(self.aborted)
+        self.aborted = {}
         self._in_flight.append(scheduled)
         return scheduled
 
@@ -227,7 +229,7 @@ class Scheduler:
             if req.to_finish is None:
                 continue
             req.finished_reason = req.to_finish
-            self._aborted[req.rid] = req.finished_reason.kind
+            self.aborted[req.rid] = req.finished_reason.kind
             if req in self.waiting_queue:
                 self.waiting_queue.remove(req)
             else:

@@ -75,7 +75,9 @@ export function transportView(transport: Transport, disposer: Disposer): HTMLEle
     if (playing !== shownPlaying) showPlay(playing);
     for (const control of [first, back]) control.disabled = position === 0;
     for (const control of [forward, last]) control.disabled = position >= track.length && !track.open;
-    for (const control of [play, slider]) control.disabled = track.length === 0 && !track.open;
+    const empty = track.length === 0 && !track.open;
+    for (const control of [play, slider, size, speed]) control.disabled = empty;
+    bar.title = empty ? "There is nothing to step through." : "";
     slider.max = String(track.length);
     bar.setAttribute("aria-busy", String(transport.moving));
     size.value = transport.granularity.id;

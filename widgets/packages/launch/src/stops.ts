@@ -30,7 +30,11 @@ export function trackOf(
 
 /** The time at a step; in issue order, where the cluster is not the whole launch, the position in that. */
 export function timeAt({ clock, places, meta }: Launch, step: number): string {
-  if (clock.timed) return step > 0 ? clock.at(step - 1) : "0 ns";
+  if (clock.timed) {
+    const time = clock.at(Math.max(0, step - 1));
+    const begin = format.duration(0);
+    return step > 0 || time === begin ? time : `${begin}, the first event at ${time}`;
+  }
   return places.size === meta.length ? "" : `position ${format.count(places.positionAt(step))} of the launch`;
 }
 

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { timeAt } from "./stops";
 import { smallLaunch } from "./testing/small_launch";
 import { type Times, timedLaunch } from "./timed";
 
@@ -42,4 +43,16 @@ test("the clock's steps are those of the order, and its axis is nanoseconds", ()
   }
   expect(timed.clock.at(4)).toBe("910 ns");
   expect(timed.clock.operation(0)).toEqual([110, 890]);
+});
+
+test("before the first step, the time is the launch's beginning, and says when the first event comes", () => {
+  const late = timedLaunch(launch, {
+    ...TIMES,
+    start: TIMES.start.map((at) => at + 850),
+    end: TIMES.end.map((at) => at + 850),
+  });
+  expect(timeAt(late, 0)).toBe(`0 ns, the first event at ${late.clock.at(0)}`);
+  expect(late.clock.at(0)).toBe("850 ns");
+  expect(timeAt(late, 1)).toBe("850 ns");
+  expect(timeAt(timed, 0)).toBe("0 ns");
 });

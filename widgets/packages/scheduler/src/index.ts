@@ -127,7 +127,9 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
 
   function track(): Track {
     const eventful = run.steps.flatMap((step, i) =>
-      step.why?.length || step.retracted?.length || step.finished?.length ? [i + 1] : [],
+      step.why?.length || step.retracted?.length || step.finished?.length || run.endedAfter(i).length
+        ? [i + 1]
+        : [],
     );
     const marks = run.steps.flatMap((step, i) =>
       step.retracted?.length ? [{ at: i + 1, label: `${step.retracted.length} retracted` }] : [],

@@ -15,7 +15,7 @@ const step = (over: Partial<Step>): Step => ({
 
 function run(): Run {
   const made = new Run();
-  made.requests = ["a", "b"].map((rid) => ({ rid, prompt: 6, arrival: 0, most: 4, text: "" }));
+  made.requests = ["a", "b"].map((rid) => ({ rid, prompt: 6, arrival: 0, most: 4, text: "", ended: "" }));
   made.add(step({ batch: [[0, "chunk", 0, 4, 0]], waiting: [1] }));
   made.add(step({ batch: [[0, "prefill", 4, 2, 0]], waiting: [1], out: [[0, 1, "x"]] }));
   made.add(
@@ -90,4 +90,19 @@ test("where the transport stands has the number that the sentence has", () => {
     expect(sentence(made, at)).toContain(`Step ${at}: `);
   }
   expect(stepName(0, 3)).toBe("before step 0");
+});
+
+test("an end that no step follows is that of the last step", () => {
+  const made = run();
+  (made.requests[1] as { ended: string }).ended = "abort";
+  expect(made.cell(1, 4)).toEqual({ kind: "waiting", finished: "abort" });
+  expect(made.cell(1, 3)?.finished).toBeUndefined();
+  expect(made.history(1).at(-1)).toEqual({ step: 4, text: "ended (abort)" });
+  expect(made.stepsOf(1).at(-1)).toBe(4);
+  expect(sentence(made, 4)).toBe(
+    "Step 4: 1 request decoded; a ended. Then b ended, and no step followed. No request waits.",
+  );
+  made.add(step({ batch: [[0, "decode", 8, 1, 0]] })); // one more step: its record has the end
+  (made.requests[1] as { ended: string }).ended = "";
+  expect(made.cell(1, 4)?.finished).toBeUndefined();
 });

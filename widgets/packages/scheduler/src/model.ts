@@ -48,14 +48,24 @@ export class Run {
   }
 
   cell(request: number, step: number): Cell | undefined {
-    return this.#cells[request]?.get(step);
+    const cell = this.#cells[request]?.get(step);
+    const ended = step === this.steps.length - 1 && this.requests[request]?.ended;
+    return cell && ended ? { ...cell, finished: ended } : cell;
+  }
+
+  /** Names of those that ended after a step without another one that would record it. */
+  endedAfter(step: number): string[] {
+    if (step !== this.steps.length - 1) return [];
+    return this.requests.filter(({ ended }) => ended).map(({ rid }) => rid);
   }
 
   /** Steps in which something became of a request: it ran, was offered, retracted, or ended. */
   stepsOf(request: number): number[] {
     const found = new Set<number>();
-    for (const [step, cell] of this.#of(request))
-      if (cell.share || cell.retracted || cell.finished) found.add(step);
+    for (const step of this.#of(request).keys()) {
+      const cell = this.cell(request, step);
+      if (cell?.share || cell?.retracted || cell?.finished) found.add(step);
+    }
     this.steps.forEach((step, at) => {
       if (step.why?.some(([each]) => each === request)) found.add(at);
     });
@@ -173,12 +183,14 @@ export function sentence(run: Run, at: number): string {
   if (step.evicted) said.push(`${format.plural(step.evicted, "token")} evicted`);
   if (step.loaded) said.push(`${format.plural(step.loaded, "token")} loaded from the host`);
   if (step.finished?.length) said.push(`${step.finished.map(([each]) => run.name(each)).join(", ")} ended`);
-  const queue = step.waiting.length;
+  const ended = run.endedAfter(at);
+  const queue = step.waiting.filter((each) => !run.requests[each]?.ended || !ended.length).length;
   const waits =
     queue === 0
       ? "No request waits."
       : queue === 1
         ? "One request waits."
         : `${format.count(queue)} requests wait.`;
-  return `Step ${at}: ${said.join("; ") || "nothing ran"}. ${waits}`;
+  const after = ended.length ? ` Then ${ended.join(", ")} ended, and no step followed.` : "";
+  return `Step ${at}: ${said.join("; ") || "nothing ran"}.${after} ${waits}`;
 }

@@ -29,6 +29,8 @@ export interface Request {
   most: number;
   /** The prompt's beginning. */
   text: string;
+  /** How it ended after the last step, which no step records; empty: it did not. */
+  ended: string;
 }
 
 export type Phase = "prefill" | "chunk" | "decode" | "verify";

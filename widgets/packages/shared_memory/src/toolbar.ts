@@ -73,7 +73,8 @@ export function makeToolbar(source: SharedMemorySource, disposer: Disposer, acti
       ctaBox.hidden = launch.ctas.length < 2 || !source.live;
       ctas.replaceChildren(...launch.ctas.map((cta) => h("option", { value: cta }, String(cta))));
       ctas.value = String(launch.cta);
-      tileBox.hidden = followBox.hidden = !all.length;
+      tileBox.hidden = followBox.hidden = contents.root.hidden = !all.length;
+      address.hidden = launch.empty !== "";
       tiles.replaceChildren(
         h("option", { value: -1, hidden: true }, "–"),
         ...all.map((each) => h("option", { value: each.id }, `${smem(each.start)}: ${each.name}`)),

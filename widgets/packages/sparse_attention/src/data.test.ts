@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bytesOf, isChosen, keysOf, queryOutcome, type Read, tokenName } from "./data";
+import { bytesOf, choiceName, isChosen, isMissed, keysOf, queryOutcome, type Read, tokenName } from "./data";
 
 const READ: Read = {
   shown: { layer: 0, layers: 1, heads: 1, tokens: 3, rowBytes: 10, kvHeads: 1 },
@@ -45,4 +45,11 @@ test("bytes are those of the chosen rows and of the index", () => {
 
 test("what cannot be seen has a sign", () => {
   expect([0, 1, 2, 3].map((at) => tokenName(READ.texts, at))).toEqual(["a", "␣", "⏎", "∅"]);
+});
+
+test("a key that was not chosen is missed from one probability on, wherever that is said", () => {
+  expect(choiceName(0.02, false)).toBe("missed");
+  expect(choiceName(0.0199, false)).toBe("not chosen");
+  expect(choiceName(0.5, true)).toBe("chosen");
+  expect([isMissed(0.02, false), isMissed(0.0199, false), isMissed(0.5, true)]).toEqual([true, false, false]);
 });

@@ -66,6 +66,18 @@ export function isChosen(read: Read, look: Look, key: number, query = look.query
   return ((bits >> look.step) & 1) === 1;
 }
 
+/** Probability from which a key that was not chosen counts as missed. */
+export const MISSED_FROM = 0.02;
+
+export function isMissed(probability: number, chosen: boolean): boolean {
+  return !chosen && probability >= MISSED_FROM;
+}
+
+/** The words for what a rule did with a key, the same wherever they stand. */
+export function choiceName(probability: number, chosen: boolean): string {
+  return chosen ? "chosen" : isMissed(probability, chosen) ? "missed" : "not chosen";
+}
+
 /** Error and mass of one query in one head. */
 export function queryOutcome(read: Read, look: Look): { error: number; mass: number; keys: number } {
   const { heads, tokens } = read.shown;

@@ -3,7 +3,18 @@
 import { format, h } from "@sglab/core";
 import { definitions, note, table, title } from "@sglab/engine/parts";
 import { percent } from "./chart";
-import { bytesOf, type Choice, keysOf, type Look, queryOutcome, type Read, tokenName } from "./data";
+import {
+  bytesOf,
+  type Choice,
+  choiceName,
+  isMissed,
+  keysOf,
+  type Look,
+  MISSED_FROM,
+  queryOutcome,
+  type Read,
+  tokenName,
+} from "./data";
 
 const LISTED = 12;
 
@@ -41,13 +52,14 @@ export function ruleDetails(read: Read, look: Look): HTMLElement[] {
 export function queryDetails(read: Read, look: Look): HTMLElement[] {
   const { error, mass, keys } = queryOutcome(read, look);
   const seen = keysOf(read, look);
-  const missed = seen.filter(({ chosen }) => !chosen);
+  const out = seen.filter(({ chosen }) => !chosen);
+  const missed = out.filter((each) => isMissed(each.probability, each.chosen)).length;
   const rows = seen
     .slice(0, LISTED)
     .map(({ key, probability, chosen }) => [
       `“${tokenName(read.texts, key)}” ${key}`,
       probability.toFixed(4),
-      chosen ? "✓" : "✕ missed",
+      `${chosen ? "✓" : isMissed(probability, chosen) ? "✕" : "–"} ${choiceName(probability, chosen)}`,
     ]);
   return [
     h(
@@ -59,10 +71,11 @@ export function queryDetails(read: Read, look: Look): HTMLElement[] {
       ["chosen", `${format.count(keys)} of ${format.plural(look.query + 1, "key")}`],
       ["their mass", format.percent(mass)],
       ["error", percent(error)],
+      [`missed (${MISSED_FROM} or more)`, format.plural(missed, "key")],
       [
-        "best missed",
-        missed[0]
-          ? `“${tokenName(read.texts, missed[0].key)}” ${missed[0].key}, ${missed[0].probability.toFixed(4)}`
+        "best not chosen",
+        out[0]
+          ? `“${tokenName(read.texts, out[0].key)}” ${out[0].key}, ${out[0].probability.toFixed(4)}`
           : "none",
       ],
     ]),

@@ -18,7 +18,7 @@ import {
   watchTheme,
 } from "@sglab/core";
 import { Chart, percent, ruleList } from "./chart";
-import { type Choice, type Look, type Read, readRun } from "./data";
+import { type Choice, type Look, MISSED_FROM, type Read, readRun } from "./data";
 import { queryDetails, ruleDetails } from "./details";
 import { MapView, wholeHeight } from "./map_view";
 import type { SPARSE_ATTENTION } from "./protocol";
@@ -26,7 +26,7 @@ import { scaleItem } from "./shades";
 import { TextView } from "./text_view";
 
 const TOUR: TourStep[] = [
-  { key: "Home", text: "to keep the fewest keys: red are those with probability that are missed." },
+  { key: "Home", text: "to keep the fewest keys: red are those that are missed though probable." },
   { key: "ArrowRight", text: "to keep more: the error falls along the rule's line." },
   { key: "r", text: "to choose by the next rule, with the same budget." },
   { key: "ArrowUp", text: "to select the query before: its keys are framed in the text." },
@@ -36,7 +36,10 @@ const TOUR: TourStep[] = [
 const LEGEND = (): LegendItem[] => [
   scaleItem(),
   { label: "not chosen", mark: legendMark("hatch") },
-  { label: "missed, 0.02 or more", look: { fill: "var(--sg-error)", hatch: "none", ink: "#ffffff" } },
+  {
+    label: `missed: not chosen, ${MISSED_FROM} or more`,
+    look: { fill: "var(--sg-error)", hatch: "none", ink: "#ffffff" },
+  },
   { label: "selected query", mark: legendMark("outline") },
 ];
 

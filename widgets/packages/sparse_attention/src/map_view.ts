@@ -10,7 +10,7 @@ import {
   type Theme,
   type Tooltip,
 } from "@sglab/core";
-import { isChosen, type Look, probability, type Read, tokenName } from "./data";
+import { choiceName, isChosen, isMissed, type Look, probability, type Read, tokenName } from "./data";
 import { shadeOf } from "./shades";
 
 const HEADER = 20;
@@ -118,7 +118,7 @@ export class MapView {
         context.fillStyle = sharedPaint().empty(theme.muted);
         context.fillRect(x, y, width, height);
       }
-      if (value >= LOST) {
+      if (isMissed(value, false)) {
         context.fillStyle = theme.error; // what the choice misses
         const edge = width < WITH_EDGE ? 0 : width / 4;
         context.fillRect(x + edge, y + edge, width - 2 * edge, height - 2 * edge);
@@ -156,10 +156,7 @@ export class MapView {
     if (column > row) return `${name(column)} comes after ${name(row)}: not seen`;
     const value = probability(read, this.#look.head, row, column);
     const lines = [`query ${name(row)}, key ${name(column)}`, `dense probability ${value.toFixed(4)}`];
-    if (this.sparse) lines.push(isChosen(read, this.#look, column, row) ? "chosen" : "not chosen");
+    if (this.sparse) lines.push(choiceName(value, isChosen(read, this.#look, column, row)));
     return lines.join("\n");
   }
 }
-
-/** Probability from which a key that was not chosen is marked. */
-export const LOST = 0.02;

@@ -1,8 +1,7 @@
 // The prompt as text: under each token a bar of its dense probability for the selected query; the chosen have a frame.
 
 import { type Disposer, h } from "@sglab/core";
-import { isChosen, type Look, probability, type Read, tokenName } from "./data";
-import { LOST } from "./map_view";
+import { choiceName, isChosen, isMissed, type Look, probability, type Read, tokenName } from "./data";
 
 export class TextView {
   readonly element = h("div", { class: "ssp-text", role: "group", "aria-label": "The prompt" });
@@ -30,9 +29,9 @@ export class TextView {
       const chosen = seen && isChosen(read, look, key);
       token.dataset.state = key === look.query ? "query" : !seen ? "later" : chosen ? "chosen" : "out";
       token.dataset.chosen = String(chosen);
-      token.dataset.missed = String(seen && !chosen && value >= LOST);
+      token.dataset.missed = String(seen && isMissed(value, chosen));
       token.title = seen
-        ? `key ${key}: ${value.toFixed(4)}, ${chosen ? "chosen" : "not chosen"}`
+        ? `key ${key}: ${value.toFixed(4)}, ${choiceName(value, chosen)}`
         : "after the query";
       const bar = token.lastElementChild as HTMLElement;
       bar.style.height = `${Math.round(14 * Math.sqrt(value))}px`;
