@@ -97,8 +97,7 @@ export class RegistersView {
       this.#title,
       this.#filter,
       h("label", { class: "kd-check" }, this.#changedOnly, "changed"),
-      this.#format,
-      this.#cells,
+      h("span", { class: "kd-menus" }, this.#format, this.#cells),
     );
     this.element = h(
       "section",
