@@ -351,6 +351,9 @@ def test_a_plain_array_shows_the_permutation_that_the_kernel_made(host: Host) ->
     page.get_by_label("row pitch in bytes").fill("256")
     page.get_by_label("row pitch in bytes").press("Enter")
     page.get_by_label("chunks", exact=True).select_option("256B_rows")
+    elements = page.get_by_label("elements", exact=True)
+    expect(elements).to_have_value("f32")  # as which the union is written last: sums of the warps
+    elements.select_option("f16")  # as which K lay there
     go = page.get_by_label("Go to an address in shared memory")
     go.fill(f"smem+{0x400 + 5 * 256 + 6 * 16:#x}")  # row 5, place 6
     go.press("Enter")
@@ -516,7 +519,15 @@ def test_bytes_never_written_are_named_and_hatched(host: Host) -> None:
     page.get_by_label("Step size").select_option("group")
     for _ in range(40):
         page.locator(".sg-widget").press("ArrowRight")
-    expect(details).to_contain_text("as f16")
+    expect(details).to_contain_text("as f32")  # sums of the warps lie there at the end
+    page.get_by_role("tab", name="plain array").click()
+    elements = page.get_by_label("elements", exact=True)
+    expect(elements).to_have_value("f32")
+    page.locator(".sg-widget").press("Home")
+    expect(elements).to_have_value("f16")
+    elements.select_option("bf16")
+    page.locator(".sg-widget").press("End")
+    expect(details).to_contain_text("as bf16")  # what a reader picks stays
     expect(details).not_to_contain_text("never written")
     assert page.locator(".sg-cells canvas").first.screenshot() != empty
 

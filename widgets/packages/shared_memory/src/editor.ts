@@ -11,6 +11,9 @@ export type From = "descriptor" | "map" | "raw";
 
 const WGMMA: Descriptor = { ...COMMON, flavour: "wgmma", bits: (1n << 62n) | 0x4000010040n };
 
+/** Where no access says. */
+const LIKELIEST: Element = "f16";
+
 export class Editor {
   tile = -1;
   from: From = "raw";
@@ -20,6 +23,8 @@ export class Editor {
   layout: Layout = refused([]);
   /** Whether a reader has changed what the launch has. */
   edited = false;
+  /** Whether the elements are those that accesses say, not those that a reader picked. */
+  #said = true;
   #bytes = 0;
 
   /** Another launch: what it has most of is shown first. */
@@ -54,15 +59,29 @@ export class Editor {
 
   /** An edit of the reader's. */
   change(change: Parameters<Editor["edit"]>[0]): void {
+    if (change.raw && change.raw.element !== this.raw.element) this.#said = false;
     this.edit(change);
     this.edited = !change.raw;
+  }
+
+  /** What accesses say that the open array holds by now; true where that is new. */
+  follow(element: Element = LIKELIEST): boolean {
+    if (!this.#said || element === this.raw.element) return false;
+    this.raw = { ...this.raw, element };
+    if (this.from !== "raw") return false;
+    this.#relayout();
+    return true;
   }
 
   /** `element`: of the array, where accesses say what it holds. */
   openArea({ name, start, bytes }: Pick<Area, "name" | "start" | "bytes">, element?: Element): void {
     this.tile = -1;
     this.edited = false;
-    this.edit({ raw: { ...this.raw, name, start, bytes, element: element ?? this.raw.element } });
+    this.#said ||= element !== undefined;
+    const { element: picked } = this.raw;
+    this.edit({
+      raw: { ...this.raw, name, start, bytes, element: element ?? (this.#said ? LIKELIEST : picked) },
+    });
   }
 
   openTile(id: number, facts: Facts, maps: readonly TensorMap[], frame: FrameInfo | undefined): void {

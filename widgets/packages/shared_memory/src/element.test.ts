@@ -1,12 +1,13 @@
 import { expect, test } from "vitest";
 import type { Moments } from "./data";
-import { elementOf } from "./element";
+import { elementIn, phasesOf } from "./element";
 
 const OPCODES = [
   "ld.shared.v4.b32",
   "st.shared.f32",
   "ldmatrix.sync.aligned.m8n8.x4.shared.b16",
   "cp.async.cg.shared.global",
+  "ld.shared.v4.u32",
 ];
 
 /** [kind, pc, start, bytes] of each. */
@@ -32,8 +33,11 @@ function moments(rows: [kind: number, pc: number, start: number, bytes: number][
 const LD = 2;
 const ST = 3;
 const COPY = 0;
-const at = (rows: Parameters<typeof moments>[0], from: number, size: number) =>
-  elementOf(moments(rows), (pc) => OPCODES[pc], from, size);
+const at = (rows: Parameters<typeof moments>[0], from: number, size: number, moment = 0) =>
+  elementIn(
+    phasesOf(moments(rows), (pc) => OPCODES[pc], from, size),
+    moment,
+  );
 
 test("a type that an access names counts more than plain bits, however many there are", () => {
   expect(
@@ -65,4 +69,33 @@ test("accesses of other memory, and copies, say nothing", () => {
       512,
     ),
   ).toBeUndefined();
+});
+
+test("a union holds halves while they are copied in, and floats once they are stored over them", () => {
+  const rows: Parameters<typeof moments>[0] = [
+    [COPY, 3, 1024, 512],
+    [LD, 2, 1024, 512],
+    [COPY, 3, 1024, 512],
+    [LD, 2, 1024, 512],
+    [ST, 1, 1024, 128],
+    [LD, 0, 1024, 128],
+    [LD, 0, 1024, 128],
+  ];
+  expect([0, 1, 4, 5, 7].map((moment) => at(rows, 1024, 512, moment))).toEqual([
+    "f16",
+    "f16",
+    "f16",
+    "f32",
+    "f32",
+  ]);
+});
+
+test("chunks that are loaded as four integers may hold anything", () => {
+  const rows: Parameters<typeof moments>[0] = [
+    [COPY, 3, 1024, 512],
+    [LD, 4, 1024, 512],
+    [ST, 1, 1024, 128],
+  ];
+  expect(at(rows, 1024, 512)).toBeUndefined();
+  expect(at(rows, 1024, 512, 3)).toBe("f32");
 });

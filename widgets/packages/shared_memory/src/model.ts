@@ -5,7 +5,7 @@ import type { Range } from "@sglab/memory/cividis";
 import { LINE, readMoments, WRITTEN } from "./data";
 import type { Looked } from "./details";
 import { Editor, tileAt } from "./editor";
-import { elementOf } from "./element";
+import { elementIn, type Phase, phasesOf } from "./element";
 import type { Element } from "./layout";
 import { questionOfMap } from "./map_panel";
 import type {
@@ -54,6 +54,8 @@ export class Model {
   readonly #changes: Changes;
   /** Chunks that the load or store touched that was just made. */
   #lanes: Set<number> | undefined;
+  /** Of the array that is open, what it holds when. */
+  #phases: { start: number; bytes: number; phases: Phase[] } | undefined;
   #follows = true;
   #key = "";
 
@@ -78,6 +80,7 @@ export class Model {
     }
     this.#key = key;
     this.info = undefined;
+    this.#phases = undefined;
     this.areas = source.get("areas");
     this.maps = source.get("maps");
     this.banks = source.get("banks");
@@ -96,6 +99,8 @@ export class Model {
     const made = this.info?.accesses.find(({ when }) => when === "just made");
     this.#lanes = made && new Set(chunkRuns(made).flatMap(([from, to]) => chunksOf(from, to)));
     if (before !== undefined && this.info?.moment !== before) this.#openUsed();
+    const { raw } = this.editor;
+    if (this.editor.follow(this.#elementOf(raw.start, raw.bytes))) this.#changes.relayout();
     this.#rows.follow();
     this.#written.follow();
     this.#changes.redraw();
@@ -212,7 +217,12 @@ export class Model {
 
   #elementOf(start: number, bytes: number): ElementType | undefined {
     const { facts } = this;
-    return facts && elementOf(facts.moments, (pc) => facts.code[String(pc)]?.opcode, start, bytes);
+    if (!facts) return undefined;
+    if (this.#phases?.start !== start || this.#phases.bytes !== bytes) {
+      const phases = phasesOf(facts.moments, (pc) => facts.code[String(pc)]?.opcode, start, bytes);
+      this.#phases = { start, bytes, phases };
+    }
+    return elementIn(this.#phases.phases, this.info?.moment ?? 0);
   }
 
   /** What the address is part of, unless it is open already. */
