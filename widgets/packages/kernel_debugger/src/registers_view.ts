@@ -37,7 +37,7 @@ export class RegistersView {
   #title = h("span", { class: "sg-heading" });
   #format = h("select", { class: "sg-select", "aria-label": "Number format of registers" });
   #cells = h("select", { class: "sg-select", "aria-label": "What the lanes show" });
-  #filter = h("input", { class: "sg-field kd-filter", type: "search", placeholder: "%r, f32 …" });
+  #filter = h("input", { class: "sg-field kd-filter", type: "search", placeholder: "filter" });
   #changedOnly = h("input", { type: "checkbox" });
   #lanes = h("div", { class: "kd-lanes" });
   #empty = h("p", { class: "kd-note", hidden: true });
@@ -63,7 +63,7 @@ export class RegistersView {
   ) {
     this.#format.append(...FORMATS.map(([value, label]) => h("option", { value }, label)));
     this.#cells.append(h("option", { value: "heat" }, "colours"), h("option", { value: "values" }, "values"));
-    this.#filter.setAttribute("aria-label", "Filter registers by name or type");
+    this.#filter.setAttribute("aria-label", "Filter registers by name or type: %r, f32 …");
     this.#grid = new CellGrid(
       {
         label: "Registers by lane",
