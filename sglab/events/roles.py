@@ -2,8 +2,8 @@
 
 A warp's role is what the function that it runs is called (load, mma, softmax, …), where the PTX names inlined
 functions; else it follows from what the warp does: issue TMA or cp.async, issue wgmma or tcgen05.mma, take
-exponentials, … Idle is who does none of this, computes nothing, leaves shared memory alone and meets the others at barriers
-only once.
+exponentials, … Idle is who does none of this, computes nothing, leaves shared memory alone and meets the others at
+barriers only once.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Scheduler(LinesWidget, StepOpener):
     _css = asset("scheduler.css")
 
     facts = traitlets.Dict(help="pool, limits and policy of the engine, layers of its model").tag(sync=True)
-    requests: traitlets.List[Any] = traitlets.List(help="rid, prompt, arrival, most, text, ended of each").tag(sync=True)
+    requests: traitlets.List[Any] = traitlets.List(help="rid, prompt, arrival, most, text, ended").tag(sync=True)
 
     def __init__(self, engine: Engine | Recording) -> None:
         recording = recording_of(engine, "Scheduler")
