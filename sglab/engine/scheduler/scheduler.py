@@ -79,8 +79,8 @@ class Scheduler:
         self.chunked_req: Req | None = None
         self.history = History()
         self.aborted: dict[str, str] = {}
-        """Request -> the kind of its end, of those that ended since the last step was planned: the next one's record has
-        them, if there is one."""
+        """Request -> the kind of its end, of those that ended since the last step was planned: the next one's record
+        has them, if there is one."""
         self._in_flight: list[ScheduledPass] = []
         self._any_to_finish = False
         self._failed: list[Req] = []
