@@ -56,7 +56,7 @@ ORIGINS: dict[str, Origin] = {
         "index arrays, plans (`Wrapper.plan()`), routes and merges, multi-item scoring, graphs; arithmetic in Triton "
         "or our C++ kernels; "
         'with `implementation="flashinfer"` on a GPU the library\'s own kernels (fa2, fa3, MLA), '
-        "of MHA in CUDA graphs, too",
+        "in CUDA graphs, too",
         "layers with a window take the paged route; MLA follows a tree's mask; no translation into a window's own "
         "pool; encoders' keys are stored where asked for (SGLang drops them); rows of a 4-bit cache are widened to "
         "the queries' dtype (SGLang's workspace of nvfp4 is e4m3)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -158,25 +158,28 @@ class Apart:
     elsewhere.
 
     Args:
-        operator, argument, output, others: as for the contract.
+        operator: that errors are to name.
+        outputs, others: of that call, by the names of their arguments: each output is held against each other.
     """
 
-    def __init__(self, operator: str, argument: str, output: torch.Tensor, **others: torch.Tensor) -> None:
-        self._operator, self._argument, self._names = operator, argument, tuple(others)
-        self._length = _length(output)
-        self._lengths = [_length(other) for other in others.values()]
+    def __init__(self, operator: str, outputs: dict[str, torch.Tensor], others: dict[str, torch.Tensor]) -> None:
+        self._operator, self._outputs, self._others = operator, tuple(outputs), tuple(others)
+        self._lengths = [_length(output) for output in outputs.values()]
+        self._other_lengths = [_length(other) for other in others.values()]
 
-    def __call__(self, output: torch.Tensor, *others: torch.Tensor) -> None:
+    def __call__(self, outputs: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> None:
         """
         Raises:
-            ContractError: the output shares memory with one of them.
+            ContractError: an output shares memory with one of the others.
         """
-        start = output.data_ptr()
-        end = start + self._length
-        for name, length, other in zip(self._names, self._lengths, others, strict=True):
+        starts = [output.data_ptr() for output in outputs]
+        for i, other in enumerate(others):
             first = other.data_ptr()
-            if start < first + length and first < end:
-                Contract(self._operator).apart(self._argument, output, **{name: other})
+            end = first + self._other_lengths[i]
+            for j, start in enumerate(starts):
+                if start < end and first < start + self._lengths[j]:
+                    contract = Contract(self._operator)
+                    contract.apart(self._outputs[j], outputs[j], **{self._others[i]: other})
 
 
 def _length(tensor: torch.Tensor) -> int:

@@ -5,7 +5,8 @@ Only what checks read of shapes, strides, dtypes, devices and options is left ou
 where they lie and is looked at in every call, and a call whose contents are checked is checked whole.
 
 An operator may say how calls like the one that it just served are served from then on (`next_time`): by less than its
-own way, for everything but the tensors is known.
+own way, for everything but the tensors is known. It is asked at the second call, for shapes that never come back are
+not worth the preparation.
 """
 
 from __future__ import annotations
@@ -39,8 +40,19 @@ def is_argument(record: type[T]) -> type[T]:
     return record
 
 
+_found_right: list[dict[Any, Any]] = []
+"""Of every operator, its calls that were found right and how others like them are served."""
+
+
+def forget() -> None:
+    """Check every call again: an operator has another implementation than when they were served."""
+    for calls in _found_right:
+        calls.clear()
+
+
 class _Call(threading.local):
     known = False
+    """It is like one that was found right; were it known how such calls are served, it would not be under way."""
     serve: Callable[..., Any] | None = None
     """What the call under way says of those like it."""
 
@@ -56,14 +68,16 @@ def call_is_known() -> bool:
 def checked_once(function: Callable[P, T]) -> Callable[P, T]:
     """An operator's public function, of whose like calls the first alone is checked."""
     right: dict[Hashable, Callable[P, T] | None] = {}
+    _found_right.append(right)
     reads_contents = "check_values" in inspect.signature(function).parameters
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
         key = None if reads_contents and _reads(args, options) else _key(args, options)
-        known = key is not None and key in right
-        if known and (serve := right[key]) is not None:
+        serve = right.get(key) if key is not None else None
+        if serve is not None:
             return serve(*args, **options)
+        known = key is not None and key in right
         before = _call.known, _call.serve
         _call.known, _call.serve = known, None
         try:
@@ -71,7 +85,7 @@ def checked_once(function: Callable[P, T]) -> Callable[P, T]:
             like_it = _call.serve
         finally:
             _call.known, _call.serve = before
-        if key is not None and not known:
+        if key is not None and (like_it is not None or not known):
             if len(right) >= MOST:
                 right.clear()
             right[key] = like_it
@@ -80,14 +94,16 @@ def checked_once(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def next_time(serve: Callable[..., Any]) -> None:
-    """Calls like the one under way are served by this, once that has returned.
+def next_time(make: Callable[[], Callable[..., Any]]) -> None:
+    """Calls like the one under way are served by what this makes, once that has returned.
 
     Args:
-        serve: takes what the operator takes, and gives what it gives. It must hold no tensor of the call, must look
-            whether outputs overlap what is read, and is not asked where contents are checked.
+        make: called now, if this was not the first call of its kind. What it gives takes what the operator takes, and
+            gives what it gives. It must hold no tensor of the call, must look whether outputs overlap what is read, and
+            is not asked where contents are checked.
     """
-    _call.serve = serve
+    if _call.known:
+        _call.serve = make()
 
 
 class Template(Generic[T]):
@@ -110,9 +126,31 @@ class Template(Generic[T]):
 
     def of(self, **changing: Any) -> T:
         """Arguments of another call."""
+        return self.filled(changing)
+
+    def filled(self, changing: dict[str, Any]) -> T:
+        """`of`, whose dictionary the arguments keep."""
+        changing.update(self._kept)
         made = object.__new__(self._kind)
-        made.__dict__.update(self._kept, **changing)
+        object.__setattr__(made, "__dict__", changing)
         return made
+
+
+class Served(Generic[T]):
+    """How calls like one that was checked are served: their tensors put into its arguments, which then run.
+
+    Args:
+        arguments: of the call that was checked.
+        run: its implementation.
+        changing: fields that each call has of its own; see Template.
+    """
+
+    def __init__(self, arguments: T, run: Callable[[T], object], *changing: str) -> None:
+        self._template, self._run = Template(arguments, *changing), run
+
+    def _serve(self, **changing: Any) -> None:
+        """Run a call with these."""
+        self._run(self._template.filled(changing))
 
 
 def _holds_tensor(value: Any) -> bool:
@@ -137,27 +175,43 @@ def _reads(args: tuple[Any, ...], options: dict[str, Any]) -> bool:
 
 
 def _key(args: tuple[Any, ...], options: dict[str, Any]) -> Hashable:
-    """All of a call that checks depend on but contents and addresses; None: it is checked whole."""
+    """All of a call that checks depend on but contents and addresses; None: it is checked whole.
+
+    One flat tuple, for a tuple within a tuple is more to make and to hash. What each part is says its first element: a
+    tensor's is its shape, that of anything else its type, and a name comes before what it names.
+    """
+    key: list[Any] = []
     try:
-        return tuple([_described(value) for value in args]), tuple(
-            [(name, _described(options[name])) for name in options]
-        )
+        for value in args:
+            if type(value) is torch.Tensor:
+                key += (value.shape, value.stride(), value.dtype, value.device, value.data_ptr() % ALIGNMENT)
+            else:
+                _describe(value, key)
+        for name in options:
+            key.append(name)
+            _describe(options[name], key)
     except TypeError:
         return None
+    return tuple(key)
 
 
-def _described(value: Any) -> Hashable:
+def _describe(value: Any, key: list[Any]) -> None:
     """
     Raises:
         TypeError: of an object whose parts are not known here.
     """
     kind = type(value)
     if kind is torch.Tensor:
-        return value.shape, value.stride(), value.dtype, value.device, value.data_ptr() % ALIGNMENT
-    if kind in _PLAIN:
-        return kind, value
-    if kind is tuple or kind is list:
-        return tuple([_described(each) for each in value])
-    if kind in _RECORDS:
-        return kind, tuple([_described(getattr(value, name)) for name in _RECORDS[kind]])
-    raise TypeError(kind)
+        key += (value.shape, value.stride(), value.dtype, value.device, value.data_ptr() % ALIGNMENT)
+    elif kind in _PLAIN:
+        key += (kind, value)
+    elif kind is tuple or kind is list:
+        key += (kind, len(value))
+        for each in value:
+            _describe(each, key)
+    elif kind in _RECORDS:
+        key.append(kind)
+        for name in _RECORDS[kind]:
+            _describe(getattr(value, name), key)
+    else:
+        raise TypeError(kind)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import torch
 
 from sglab.gpu.launch_record import LaunchRecord
+from sglab.kernels.known_calls import Template, forget
 
 
 class Arguments(Protocol):
@@ -113,6 +114,7 @@ class Operator:
         if implementation.name in self.implementations:
             raise ValueError(f"{self.name}: an implementation named '{implementation.name}' is registered already")
         self._implementations.insert(0, implementation)
+        forget()
 
     def __call__(self, arguments: Arguments, implementation: str = "auto") -> Choice:
         """Run the requested implementation, or the first suitable one, and record the choice."""
@@ -129,9 +131,10 @@ class Operator:
         if not implementation.home:
             return lambda arguments: self(arguments, wanted)
 
+        choices = Template(Choice(self.name, implementation.name, reason, passed_over), "launches")
+
         def run(arguments: Any) -> None:
-            launches = implementation.function()(arguments)
-            record(Choice(self.name, implementation.name, reason, passed_over, launches))
+            record(choices.of(launches=implementation.function()(arguments)))
 
         return run
 

@@ -162,16 +162,25 @@ def test_the_torch_backends_have_no_graphs(name: str) -> None:
     not torch.cuda.is_available() or importlib.util.find_spec("flashinfer") is None,
     reason="needs an NVIDIA GPU and flashinfer",
 )
-@pytest.mark.parametrize("kv_heads", [16, 4])
-def test_flashinfers_own_kernels_replay_for_other_lengths(kv_heads: int) -> None:
-    """On CUDA cores and on tensor cores; padded to four rows, captured at one token each, planned for every replay."""
-    shape = {"kind": "mha", "num_heads": 16, "num_kv_heads": kv_heads, "head_dim": 128, "page_size": 16}
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"kind": "mha", "num_heads": 16, "num_kv_heads": 16, "head_dim": 128},
+        {"kind": "mha", "num_heads": 16, "num_kv_heads": 4, "head_dim": 128},
+        {"kind": "mla", "num_heads": 16},
+        {"kind": "mla", "num_heads": 128},
+    ],
+    ids=["cuda cores", "tensor cores", "mla", "mla, pairs of ctas"],
+)
+def test_flashinfers_own_kernels_replay_for_other_lengths(shape: dict[str, Any]) -> None:
+    """Padded to four rows, captured at one token each, planned for every replay."""
     options = {
         "dtype": "float16",
         "max_context_len": 8192,
         "pool_tokens": 16384,
         "device": "cuda",
         "layout": "fragmented",
+        "page_size": 16,
         **shape,
     }
     batch = decode_batch([20, 5, 9], **options)

@@ -43,7 +43,7 @@ def refuses(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows: Pag
         return "its plan is made on the host, which a graph that is being captured cannot wait for"
     if q.dtype not in (torch.float16, torch.bfloat16):
         return f"it takes float16 and bfloat16 queries, not {q.dtype}"
-    if keys.dtype != q.dtype and (keys.dtype not in _FP8 or _is_mla(q, values)):
+    if keys.dtype != q.dtype and (keys.dtype not in _FP8 or is_mla(q, values)):
         return f"it does not read {keys.dtype} keys beside {q.dtype} queries"
     if scoring.sinks is not None or scoring.xai_temperature_len > 0:
         return "these wrappers have neither sinks nor a temperature"
@@ -51,10 +51,15 @@ def refuses(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows: Pag
         return "its windows look back only"
     if rows.custom_mask is not None and rows.window >= 0:
         return "it counts a window in the order of a tree's drafts, not along a draft's path"
-    if _is_mla(q, values):
-        masked = rows.custom_mask is not None or rows.window >= 0 or scoring.logit_cap > 0
-        return "its MLA kernel has no mask, window or cap" if masked else None
-    if q.shape[-1] not in HEAD_DIMS or values.shape[-1] != q.shape[-1]:
+    if is_mla(q, values):
+        if rows.custom_mask is not None or rows.window >= 0 or scoring.logit_cap > 0:
+            return "its MLA kernel has no mask, window or cap"
+        if rows.graph_plans is not None and rows.causal and _cuts_a_query(q.shape[1], rows.max_q):
+            return (
+                f"its causal MLA kernel refuses some lengths where {q.shape[1]} heads do not divide its tile of rows, "
+                "and a graph is captured for all of them"
+            )
+    elif q.shape[-1] not in HEAD_DIMS or values.shape[-1] != q.shape[-1]:
         return f"it takes heads of {', '.join(map(str, HEAD_DIMS))} dims, alike for K and V"
     if rows.graph_plans is not None and torch.cuda.is_current_stream_capturing():
         return rows.graph_plans.refuses(q, keys, values, rows, scoring)
@@ -73,9 +78,8 @@ def run(
         return q.new_zeros((*q.shape[:2], values.shape[-1])), q.new_zeros(q.shape[:2], dtype=torch.float32)
     planned = _planned(q, keys, values, rows, scoring)
     q = q.contiguous()
-    if _is_mla(q, values):
-        parts = (q[..., :LATENT_DIM], q[..., LATENT_DIM:], keys[..., :LATENT_DIM], keys[..., LATENT_DIM:])
-        o, lse = planned.wrapper.run(*parts, return_lse=True)
+    if is_mla(q, values):
+        o, lse = run_mla(planned.wrapper, q, keys)
     else:
         o, lse = planned.wrapper.run(q, (keys.unsqueeze(1), values.unsqueeze(1)), return_lse=True)
     if planned.without_keys is not None:
@@ -120,12 +124,10 @@ def _new_wrapper(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows
 
     room, indices = workspace(q.device), rows.kv_indices.int()
     heads, kv_heads, dim = q.shape[1], keys.shape[1], q.shape[2]
-    if _is_mla(q, values):
+    if is_mla(q, values):
         wrapper = flashinfer.mla.BatchMLAPagedAttentionWrapper(room)
-        shape = (heads, LATENT_DIM, ROPE_DIM, 1)
-        lens = rows.kv_indptr.diff()
-        asked = (rows.causal, scoring.sm_scale, q.dtype, keys.dtype)
-        wrapper.plan(rows.qo_indptr, rows.kv_indptr, indices, lens, *shape, *asked)
+        asked = (heads, rows.causal, scoring.sm_scale, (q.dtype, keys.dtype))
+        plan_mla(wrapper, rows.qo_indptr, rows.kv_indptr, indices, *asked)
         return wrapper
     last = torch.ones(rows.batch, dtype=torch.int32, device=q.device)
     options: dict[str, Any] = {
@@ -148,6 +150,56 @@ def _new_wrapper(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows
     return wrapper
 
 
+def plan_mla(
+    wrapper: Any,
+    qo_indptr: torch.Tensor,
+    kv_indptr: torch.Tensor,
+    kv_indices: torch.Tensor,
+    heads: int,
+    causal: bool,
+    sm_scale: float,
+    dtypes: tuple[torch.dtype, torch.dtype],
+) -> None:
+    """Plan a BatchMLAPagedAttentionWrapper for run_mla: pages of one token.
+
+    Args:
+        wrapper: the library's.
+        qo_indptr, kv_indptr: int32 (batch + 1,), on the host or on the device.
+        kv_indices: int32, as long as kv_indptr says.
+        dtypes: of queries and of keys.
+    """
+    import flashinfer
+
+    wrapper.plan(
+        metadata=flashinfer.mla.MLAPlanMetadata.csr(qo_indptr, kv_indptr, kv_indices, kv_indptr.diff()),
+        num_heads=heads,
+        head_dim_ckv=LATENT_DIM,
+        head_dim_kpe=ROPE_DIM,
+        page_size=1,
+        causal=causal,
+        sm_scale=sm_scale,
+        q_data_type=dtypes[0],
+        kv_data_type=dtypes[1],
+        query_layout="split",
+        kv_cache_layout="split",
+        lse_mode="base2",
+    )
+
+
+def run_mla(wrapper: Any, q: torch.Tensor, keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """O and its base-2 LSE: q (tokens, heads, 576), keys (slots, 1, 576)."""
+    query, cache = ((x[..., :LATENT_DIM], x[..., LATENT_DIM:]) for x in (q, keys))
+    o, lse = wrapper.run(query=query, kv_cache=cache, return_lse=True)
+    return o, lse
+
+
+def _cuts_a_query(heads: int, queries: int) -> bool:
+    """Whether a tile of the MLA kernel ends among the heads of a query that is not the request's last: of such
+    requests the library's plan refuses those whose mask ends where a tile of keys begins."""
+    tile = 64 if queries * heads <= 64 else 128
+    return queries * heads > tile and tile % heads != 0
+
+
 def mask_of(rows: PagedRows) -> torch.Tensor:
     """The requests' masks one after the other, as the library wants them; ours may have room between them."""
     assert rows.custom_mask is not None
@@ -158,7 +210,7 @@ def mask_of(rows: PagedRows) -> torch.Tensor:
     return torch.cat([flat[start : start + size] for start, size in zip(starts, sizes, strict=True)])
 
 
-def _is_mla(q: torch.Tensor, values: torch.Tensor) -> bool:
+def is_mla(q: torch.Tensor, values: torch.Tensor) -> bool:
     return (q.shape[-1], values.shape[-1]) == (HEAD_DIM, LATENT_DIM)
 
 

@@ -9,6 +9,7 @@ where it knows them, so that nothing waits for the device.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -60,7 +61,8 @@ class GraphPlans:
         if found is None:
             if self._rows is None:
                 raise RuntimeError("plan comes before a run")
-            found = self._wrappers[key] = GraphWrapper(q, keys, rows, scoring)
+            kind = MlaGraphWrapper if library.is_mla(q, values) else HeadsGraphWrapper
+            found = self._wrappers[key] = kind(q, keys, rows, scoring)
             found.plan(self._rows, self._lens)
         return found
 
@@ -69,7 +71,7 @@ class GraphPlans:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """As `dense.run`, outside of a capture or in one. Rows without keys get o = 0 and LSE −inf."""
         made = self.of(q, keys, values, rows, scoring)
-        o, lse = made.wrapper.run(q.contiguous(), (keys.unsqueeze(1), values.unsqueeze(1)), return_lse=True)
+        o, lse = made.run(q.contiguous(), keys, values)
         empty = made.without_keys(len(q))
         lse = lse.masked_fill(empty[:, None], -torch.inf) * math.log(2)  # the library's is of base 2
         return o.masked_fill(empty[:, None, None], 0), lse
@@ -82,8 +84,62 @@ class GraphPlans:
         return (*heads, rows.causal, rows.window, scoring.sm_scale, scoring.logit_cap)
 
 
-class GraphWrapper:
+class GraphWrapper(ABC):
     """One wrapper, its buffers, and what it is planned with.
+
+    Attributes:
+        indptr: int32 (batch + 1,) on the device, where each request's keys start.
+    """
+
+    indptr: torch.Tensor
+
+    @abstractmethod
+    def plan(self, rows: PagedRows, lens: Sequence[int] | None) -> None:
+        """Plan for the arrays' contents. Waits for the device only where the host does not know the lengths."""
+
+    @abstractmethod
+    def run(self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """O and the LSE in base 2, as planned."""
+
+    def without_keys(self, tokens: int) -> torch.Tensor:
+        """bool (tokens,): of requests without keys, as many tokens of each; made in the graph, for each replay."""
+        empty = self.indptr.diff() == 0
+        return empty.repeat_interleave(tokens // len(empty))
+
+
+class MlaGraphWrapper(GraphWrapper):
+    """Of absorbed MLA. Its kernels' grid depends on the heads and on how many queries there are, not on lengths.
+
+    Args:
+        q, keys: of a layer: shapes and dtypes.
+        rows: the graph's arrays; the wrapper reads them where they lie, but the lengths, which are its own.
+    """
+
+    def __init__(self, q: torch.Tensor, keys: torch.Tensor, rows: PagedRows, scoring: Scoring) -> None:
+        import flashinfer
+
+        self._heads, self._causal, self._scoring = q.shape[1], rows.causal, scoring
+        self._dtypes, self.indptr = (q.dtype, keys.dtype), rows.kv_indptr
+        self.wrapper = flashinfer.mla.BatchMLAPagedAttentionWrapper(
+            library.workspace(q.device),
+            use_cuda_graph=True,
+            qo_indptr=rows.qo_indptr,
+            kv_indptr=rows.kv_indptr,
+            kv_indices=rows.kv_indices,
+            kv_len_arr=torch.zeros(rows.batch, dtype=torch.int32, device=q.device),
+        )
+
+    def plan(self, rows: PagedRows, lens: Sequence[int] | None) -> None:
+        indptr = rows.kv_indptr.cpu() if lens is None else _indptr(lens)
+        arrays = (_indptr([rows.max_q] * rows.batch), indptr, rows.kv_indices[: int(indptr[-1])])
+        library.plan_mla(self.wrapper, *arrays, self._heads, self._causal, self._scoring.sm_scale, self._dtypes)
+
+    def run(self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return library.run_mla(self.wrapper, q, keys)
+
+
+class HeadsGraphWrapper(GraphWrapper):
+    """Of layers with K and V apart.
 
     Args:
         q, keys: of a layer: shapes and dtypes.
@@ -110,6 +166,7 @@ class GraphWrapper:
                 workspace,
                 use_cuda_graph=True,
                 use_tensor_cores=on_tensor_cores,
+                backend="fa2",
                 paged_kv_indptr_buffer=self.indptr,
                 paged_kv_indices_buffer=indices,
                 paged_kv_last_page_len_buffer=last,
@@ -132,7 +189,6 @@ class GraphWrapper:
         )
 
     def plan(self, rows: PagedRows, lens: Sequence[int] | None) -> None:
-        """Plan for the arrays' contents. Waits for the device only where the host does not know the lengths."""
         rows = replace(rows, window=self._window)
         if self._one_row and self._window >= 0:
             rows = rows.windowed()
@@ -155,10 +211,9 @@ class GraphWrapper:
         options |= {"custom_mask": mask, "causal": self._causal and mask is None}
         self.wrapper.plan(queries, indptr, indices, self._last, heads, kv_heads, dim, 1, **options)
 
-    def without_keys(self, tokens: int) -> torch.Tensor:
-        """bool (tokens,): of requests without keys, as many tokens of each; made in the graph, for each replay."""
-        empty = self.indptr.diff() == 0
-        return empty.repeat_interleave(tokens // len(empty))
+    def run(self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        o, lse = self.wrapper.run(q, (keys.unsqueeze(1), values.unsqueeze(1)), return_lse=True)
+        return o, lse
 
 
 def _indptr(lens: Sequence[int]) -> torch.Tensor:

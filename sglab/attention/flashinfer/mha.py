@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, merge_base2, scoring_of
-from sglab.attention.arithmetic.flashinfer_graphs import GraphPlans
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, Capabilities, UnsupportedError
 from sglab.attention.flashinfer.indices import GraphBuffers, IndicesUpdater
 from sglab.attention.flashinfer.multi_item import MultiItemScoringParams, multi_item_mask, multi_item_params
 from sglab.attention.flashinfer.options import DETERMINISTIC_SPLITS, should_use_tensor_core, workspace_bytes
-from sglab.attention.flashinfer.wrapper import Shape, Wrapper
+from sglab.attention.flashinfer.wrapper import CapturedPlans, Shape, Wrapper
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.rows import check_encoder, kv_for, save_kv, scales_of
 from sglab.attention.workspace import shared_workspace
@@ -109,8 +108,7 @@ class FlashInferAttnBackend(AttentionBackend):
         self.forward_metadata: DecodeMetadata | PrefillMetadata | None = None
         self._graph: GraphBuffers | None = None
         self._captured: GraphBatch | None = None
-        self._graph_plans: dict[tuple[ForwardMode, int, int], GraphPlans] = {}
-        """FlashInfer's own wrappers, by pass, batch size and which of its arrays."""
+        self._graph_plans = CapturedPlans()
         self._windows: dict[int, Wrapper] = {}
         self._new_tokens: PagedRows | None = None
         """The ragged part of an extend, the same for all its layers."""
@@ -155,7 +153,7 @@ class FlashInferAttnBackend(AttentionBackend):
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         super().init_graph(max_bs, max_num_tokens)
         self._graph = GraphBuffers(max_bs, max_num_tokens, self.max_context_len, self.device)
-        self._graph_plans = {}  # those before are over other buffers
+        self._graph_plans = CapturedPlans()  # those before are over other buffers
 
     def prepare_capture(self, graph_batch: GraphBatch) -> None:
         super().prepare_capture(graph_batch)
@@ -172,12 +170,8 @@ class FlashInferAttnBackend(AttentionBackend):
     def _plan_graph(self, batch: GraphBatch) -> None:
         """Where FlashInfer's kernels run: its plans for what the buffers hold now."""
         metadata = self.forward_metadata
-        if self.implementation != "flashinfer" or metadata is None:
-            return
-        for number, made in enumerate(metadata.wrappers):
-            plans = self._graph_plans.setdefault((batch.forward_mode, batch.bs, number), GraphPlans())
-            made.graph_plans = plans
-            plans.plan(made.rows(), made.kv_lens)
+        if self.implementation == "flashinfer" and metadata is not None:
+            self._graph_plans.plan(batch, metadata.wrappers)
 
     def _fill(self, batch: GraphBatch) -> DecodeMetadata | PrefillMetadata:
         graph = self._graph

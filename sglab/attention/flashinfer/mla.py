@@ -16,7 +16,7 @@ from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities
 from sglab.attention.flashinfer.indices import GraphBuffers, IndicesUpdater
 from sglab.attention.flashinfer.options import workspace_bytes
-from sglab.attention.flashinfer.wrapper import Shape, Wrapper
+from sglab.attention.flashinfer.wrapper import CapturedPlans, Shape, Wrapper
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.rows import kv_for, save_kv, whole_query
 from sglab.attention.workspace import shared_workspace
@@ -28,6 +28,10 @@ from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM
 class DecodeMetadata:
     decode_wrapper: Wrapper
 
+    @property
+    def wrapper(self) -> Wrapper:
+        return self.decode_wrapper
+
 
 @dataclass
 class PrefillMetadata:
@@ -35,6 +39,10 @@ class PrefillMetadata:
 
     prefill_wrapper: Wrapper
     use_ragged: bool
+
+    @property
+    def wrapper(self) -> Wrapper:
+        return self.prefill_wrapper
 
 
 class FlashInferMLAAttnBackend(AttentionBackend):
@@ -65,6 +73,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         self.max_context_len = model_runner.req_to_token_pool.max_context_len
         self.forward_metadata: DecodeMetadata | PrefillMetadata | None = None
         self._graph: GraphBuffers | None = None
+        self._graph_plans = CapturedPlans()
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
         super().prepare(forward_batch)
@@ -84,14 +93,20 @@ class FlashInferMLAAttnBackend(AttentionBackend):
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         super().init_graph(max_bs, max_num_tokens)
         self._graph = GraphBuffers(max_bs, max_num_tokens, self.max_context_len, self.device)
+        self._graph_plans = CapturedPlans()  # those before are over other buffers
 
     def prepare_capture(self, graph_batch: GraphBatch) -> None:
         super().prepare_capture(graph_batch)
-        self.forward_metadata = self._fill(graph_batch)
+        self._prepare_graph(graph_batch)
 
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
         super().prepare_replay(graph_batch)
-        self.forward_metadata = self._fill(graph_batch)
+        self._prepare_graph(graph_batch)
+
+    def _prepare_graph(self, batch: GraphBatch) -> None:
+        made = self.forward_metadata = self._fill(batch)
+        if self.implementation == "flashinfer":
+            self._graph_plans.plan(batch, [made.wrapper])
 
     def _fill(self, batch: GraphBatch) -> DecodeMetadata | PrefillMetadata:
         graph = self._graph
@@ -138,6 +153,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
 
     def _paged(self, inputs: AttentionInputs, rows: PagedRows) -> torch.Tensor:
         keys, values, indices = kv_for(inputs, rows.kv_indptr, rows.kv_indices)
-        rows = replace(rows, kv_indices=indices) if indices is not rows.kv_indices else rows
+        if indices is not rows.kv_indices:  # made in the pass: no plan of a graph's own arrays fits them
+            rows = replace(rows, kv_indices=indices, graph_plans=None)
         q, chosen = whole_query(inputs), self.implementation
         return attend_rows(q, keys, values, rows, scoring_of(inputs.layer), implementation=chosen)[0]

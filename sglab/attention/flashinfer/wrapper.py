@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 
 from sglab.attention.arithmetic import PagedRows
 from sglab.attention.arithmetic.flashinfer_graphs import GraphPlans
+from sglab.engine import ForwardMode, GraphBatch
 from sglab.planning.flashinfer_decode import DecodePlan, decode_plan
 from sglab.planning.flashinfer_mla import MLAPlan, mla_plan
 from sglab.planning.flashinfer_prefill import PrefillPlan, prefill_plan
@@ -122,3 +124,16 @@ class Wrapper:
     @staticmethod
     def _indptr(lens: list[int] | None, indptr: torch.Tensor) -> np.ndarray:
         return indptr.cpu().numpy() if lens is None else np.concatenate(([0], np.cumsum(lens)))
+
+
+class CapturedPlans:
+    """FlashInfer's own wrappers of a backend's graphs: by pass, batch size and which of its arrays."""
+
+    def __init__(self) -> None:
+        self._plans: dict[tuple[ForwardMode, int, int], GraphPlans] = {}
+
+    def plan(self, batch: GraphBatch, wrappers: Sequence[Wrapper]) -> None:
+        """Plan for what the buffers hold now: before a capture, and before a replay."""
+        for number, made in enumerate(wrappers):
+            made.graph_plans = self._plans.setdefault((batch.forward_mode, batch.bs, number), GraphPlans())
+            made.graph_plans.plan(made.rows(), made.kv_lens)

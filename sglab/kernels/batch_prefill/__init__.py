@@ -83,7 +83,7 @@ def batch_prefill_with_paged_kv_cache(
     call = paged_call(q, paged_kv_cache, *pages, max_seqlen_q, options)
     run(call, implementation, check_values)
     if PrefillServer.can_serve(call):
-        next_time(PrefillServer(call, operator.chosen(call, implementation), kv_layout).paged)
+        next_time(lambda: PrefillServer(call, operator.chosen(call, implementation), kv_layout).paged)
     return (call.out, call.lse.T) if return_lse else call.out
 
 
@@ -126,7 +126,7 @@ def batch_prefill_with_ragged_kv_cache(
     call = call_of(name, q, k[None], v[None], qo_indptr, Ends(kv_indptr), None, masking, options, max_seqlen_q)
     run(call, implementation, check_values)
     if PrefillServer.can_serve(call):
-        next_time(PrefillServer(call, operator.chosen(call, implementation)).ragged)
+        next_time(lambda: PrefillServer(call, operator.chosen(call, implementation)).ragged)
     return (call.out, call.lse.T) if return_lse else call.out
 
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
 
 from sglab.kernels.flash_attn.contract import Ends, FlashAttnArguments
-from sglab.kernels.known_calls import Template
+from sglab.kernels.flash_attn.served import AttentionServer
 from sglab.kernels.kv_append import split_cache
-from sglab.kernels.scoring import Scoring
 
-_CHANGING = ("q", "k", "v", "starts", "page_table", "ends", "out", "lse", "scoring")
 State = tuple[torch.Tensor, torch.Tensor]
 
 
-class PrefillServer:
+class PrefillServer(AttentionServer):
     """How calls like one are served from then on.
 
     Args:
@@ -30,11 +27,8 @@ class PrefillServer:
     """
 
     def __init__(self, call: FlashAttnArguments, run: Callable[[Any], object], kv_layout: str = "NHD") -> None:
-        self._template, self._run, self._kv_layout = Template(call, *_CHANGING), run, kv_layout
-        self._scoring = replace(call.scoring, sinks=None)
-        self._return_lse = call.base2
-        self._room: dict[str, Any] = {"size": call.out.shape, "dtype": call.out.dtype, "device": call.device}
-        self._lse_room: dict[str, Any] = {"size": call.out.shape[:2], "dtype": torch.float32, "device": call.device}
+        super().__init__(call, run, "page_table", "ends", by_token=True)
+        self._kv_layout, self._return_lse = kv_layout, call.base2
 
     @staticmethod
     def can_serve(call: FlashAttnArguments) -> bool:
@@ -57,8 +51,8 @@ class PrefillServer:
     ) -> torch.Tensor | State:
         """As batch_prefill_with_paged_kv_cache."""
         k, v = split_cache(paged_kv_cache, self._kv_layout)
-        table = kv_indices.expand(len(kv_indptr) - 1, -1)
-        return self._serve(q, k, v, qo_indptr, Ends(kv_indptr, kv_last_page_len), table, sinks)
+        made = self.of_pages(q, k, v, qo_indptr, kv_indptr, kv_indices, kv_last_page_len, sinks)
+        return made if self._return_lse else made[0]
 
     def ragged(
         self,
@@ -73,22 +67,21 @@ class PrefillServer:
         **_: Any,
     ) -> torch.Tensor | State:
         """As batch_prefill_with_ragged_kv_cache."""
-        return self._serve(q, k[None], v[None], qo_indptr, Ends(kv_indptr), None, sinks)
+        k, v = k.unsqueeze(0), v.unsqueeze(0)
+        made = self._attend(q, sinks, k=k, v=v, starts=qo_indptr, ends=Ends(kv_indptr), page_table=None)
+        return made if self._return_lse else made[0]
 
-    def _serve(
+    def of_pages(
         self,
         q: torch.Tensor,
         k: torch.Tensor,
         v: torch.Tensor,
         starts: torch.Tensor,
-        ends: Ends,
-        table: torch.Tensor | None,
-        sinks: torch.Tensor | None,
-    ) -> torch.Tensor | State:
-        out, lse = torch.empty(**self._room), torch.empty(**self._lse_room)
-        scoring = self._scoring if sinks is None else Scoring(**{**vars(self._scoring), "sinks": sinks})
-        arguments = self._template.of(
-            q=q, k=k, v=v, starts=starts, page_table=table, ends=ends, out=out, lse=lse.T, scoring=scoring
-        )
-        self._run(arguments)
-        return (out, lse) if self._return_lse else out
+        indptr: torch.Tensor,
+        indices: torch.Tensor,
+        last: torch.Tensor,
+        sinks: torch.Tensor | None = None,
+    ) -> State:
+        """out and its LSE, from a cache that split_cache has split."""
+        table = indices.expand(indptr.shape[0] - 1, -1)
+        return self._attend(q, sinks, k=k, v=v, starts=starts, ends=Ends(indptr, last), page_table=table)

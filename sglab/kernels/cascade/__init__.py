@@ -100,7 +100,7 @@ def cascade_attention(
     for other in others:
         merge_state_in_place(out, lse, *other, implementation=merge_with)
     if all(map(PrefillServer.can_serve, calls)):
-        next_time(CascadeServer(calls, implementation, merge_with, kv_layout, return_lse))
+        next_time(lambda: CascadeServer(calls, implementation, merge_with, kv_layout, return_lse))
     return (out, lse) if return_lse else out
 
 

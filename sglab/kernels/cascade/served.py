@@ -10,11 +10,10 @@ import torch
 from sglab.kernels.batch_prefill.served import PrefillServer, State
 from sglab.kernels.flash_attn.contract import FlashAttnArguments
 from sglab.kernels.flash_attn.operator import operator
-from sglab.kernels.known_calls import Template
+from sglab.kernels.kv_append import split_cache
 from sglab.kernels.merge import merge_state_in_place_operator
 from sglab.kernels.merge.contract import MergeRule, PairArguments
-
-_STATES = ("v_a", "s_a", "v_b", "s_b", "v_merged", "s_merged")
+from sglab.kernels.merge.served import PairServer
 
 
 class Level(Protocol):
@@ -51,18 +50,19 @@ class CascadeServer:
         self._levels = [PrefillServer(call, operator.chosen(call, implementation), kv_layout) for call in calls]
         out, lse = calls[0].out, calls[0].lse.T
         pair = PairArguments(out, lse, out, lse, out, lse, MergeRule.BASE2, in_place=True)
-        self._pair, self._return_lse = Template(pair, *_STATES), return_lse
-        self._merge = merge_state_in_place_operator.chosen(pair, merge_with)
+        self._merge = PairServer(pair, merge_state_in_place_operator.chosen(pair, merge_with))
+        self._kv_layout, self._return_lse = kv_layout, return_lse
 
     def __call__(
         self, q: torch.Tensor, paged_kv_cache: torch.Tensor | State, levels: Sequence[Level], **_: Any
     ) -> torch.Tensor | State:
         """As cascade_attention."""
+        k, v = split_cache(paged_kv_cache, self._kv_layout)
         states = []
         for served, level in zip(self._levels, reversed(levels), strict=True):
             pages = (level.qo_indptr, level.kv_indptr, level.kv_indices, level.kv_last_page_len)
-            states.append(served.paged(q, paged_kv_cache, *pages))
+            states.append(served.of_pages(q, k, v, *pages))
         (out, lse), *others = states
-        for v, s in others:
-            self._merge(self._pair.of(v_a=out, s_a=lse, v_b=v, s_b=s, v_merged=out, s_merged=lse))
+        for other in others:
+            self._merge(out, lse, *other, out, lse)
         return (out, lse) if self._return_lse else out

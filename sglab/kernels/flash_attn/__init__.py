@@ -9,7 +9,7 @@ from sglab.kernels.flash_attn.calls import masking_of, outputs, run, scoring_of
 from sglab.kernels.flash_attn.contract import FlashAttnArguments, Masking
 from sglab.kernels.flash_attn.kvcache import cache_layout, kvcache_queries, new_tokens
 from sglab.kernels.flash_attn.operator import operator
-from sglab.kernels.flash_attn.served import KvcacheServer
+from sglab.kernels.flash_attn.served import KvcacheServer, VarlenServer
 from sglab.kernels.known_calls import checked_once, next_time
 
 __all__ = ["Masking", "flash_attn_varlen_func", "flash_attn_with_kvcache", "operator"]
@@ -108,6 +108,9 @@ def flash_attn_varlen_func(
         made_out=made_out,
     )
     run(arguments, implementation, check_values)
+    plain = made_out and seqused_q is None and masking.prefix_lens is None
+    if plain and (cu_seqlens_k is not None or cache.lengths is seqused_k):
+        next_time(lambda: VarlenServer(arguments, operator.chosen(arguments, implementation), return_softmax_lse))
     return (out, lse) if return_softmax_lse else out
 
 
@@ -214,8 +217,11 @@ def flash_attn_with_kvcache(
     if k is None or new.arguments is not None:
         plain = (qv, rotary_cos, cache_batch_idx, cache_leftpad, masking.prefix_lens)
         if made_out and cache.lengths is cache_seqlens and all(one is None for one in plain):
-            run_like = operator.chosen(arguments, implementation)
-            next_time(KvcacheServer(arguments, run_like, new.arguments, return_softmax_lse))
+            next_time(
+                lambda: KvcacheServer(
+                    *(arguments, operator.chosen(arguments, implementation), new.arguments, return_softmax_lse)
+                )
+            )
     if cu_seqlens_q is None:
         batch, count, heads, _ = q.shape
         out = out.view(batch, count, heads, -1)

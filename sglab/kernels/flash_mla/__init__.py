@@ -89,7 +89,7 @@ def get_mla_metadata(
             device.run(launch)
             return there.tile_scheduler_metadata, there.num_splits
 
-        next_time(planned)
+        next_time(lambda: planned)
         return planned(cache_seqlens)
     made = planner.get_mla_metadata(cache_seqlens.tolist(), **heads, sm_count=sm_count)
     metadata, num_splits = torch.from_numpy(made.tile_scheduler_metadata), torch.from_numpy(made.num_splits)

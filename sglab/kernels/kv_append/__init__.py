@@ -90,7 +90,7 @@ def append_paged_kv_cache(
         places=places,
     )
     append("append_paged_kv_cache", arguments, implementation, check_values)
-    next_time(PagedAppends(arguments, operator.chosen(arguments, implementation), kv_layout))
+    next_time(lambda: PagedAppends(arguments, places, operator.chosen(arguments, implementation), kv_layout))
 
 
 def append_paged_mla_kv_cache(

@@ -8,13 +8,11 @@ from typing import Any
 import torch
 
 from sglab.kernels.contract import Apart
-from sglab.kernels.known_calls import Template
+from sglab.kernels.known_calls import Served, Template
 from sglab.kernels.kv_append.contract import AppendArguments, Places
 
-_CHANGING = ("k", "v", "k_cache", "v_cache", "k_scale", "v_scale", "places")
 
-
-class AppendServer:
+class AppendServer(Served[AppendArguments]):
     """Runs appends like one, whose slots follow from `places` and which rotates nothing.
 
     Args:
@@ -24,18 +22,9 @@ class AppendServer:
     """
 
     def __init__(self, operator: str, arguments: AppendArguments, run: Callable[[Any], object]) -> None:
-        self._template, self._run = Template(arguments, *_CHANGING), run
-        new = {"k": arguments.k, "v": arguments.v}
-        self._k_apart = Apart(operator, "k_cache", arguments.k_cache, **new)
-        self._v_apart = Apart(operator, "v_cache", arguments.v_cache, **new)
-
-    def check(self, k: torch.Tensor, v: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor) -> None:
-        """
-        Raises:
-            ContractError: a cache shares memory with what goes into it.
-        """
-        self._k_apart(k_cache, k, v)
-        self._v_apart(v_cache, k, v)
+        super().__init__(arguments, run, "k", "v", "k_cache", "v_cache", "k_scale", "v_scale", "places")
+        caches = {"k_cache": arguments.k_cache, "v_cache": arguments.v_cache}
+        self._apart = Apart(operator, caches, {"k": arguments.k, "v": arguments.v})
 
     def __call__(
         self,
@@ -47,17 +36,24 @@ class AppendServer:
         k_scale: float | torch.Tensor,
         v_scale: float | torch.Tensor,
     ) -> None:
-        """Append, unless caches overlap with what goes into them."""
-        self.check(k, v, k_cache, v_cache)
-        caches = {"k_cache": k_cache, "v_cache": v_cache}
-        self._run(self._template.of(k=k, v=v, **caches, k_scale=k_scale, v_scale=v_scale, places=places))
+        """Append.
+
+        Raises:
+            ContractError: a cache shares memory with what goes into it; nothing was written.
+        """
+        self._apart((k_cache, v_cache), (k, v))
+        scales = {"k_scale": k_scale, "v_scale": v_scale}
+        self._serve(k=k, v=v, k_cache=k_cache, v_cache=v_cache, places=places, **scales)
 
 
 class PagedAppends:
     """How calls of append_paged_kv_cache like one are served from then on."""
 
-    def __init__(self, arguments: AppendArguments, run: Callable[[Any], object], kv_layout: str) -> None:
+    def __init__(
+        self, arguments: AppendArguments, places: Places, run: Callable[[Any], object], kv_layout: str
+    ) -> None:
         self._append, self._kv_layout = AppendServer("append_paged_kv_cache", arguments, run), kv_layout
+        self._places = Template(places, "requests", "positions", "table", "start")
 
     def __call__(
         self,
@@ -77,7 +73,8 @@ class PagedAppends:
     ) -> None:
         """As append_paged_kv_cache."""
         k_cache, v_cache = split_cache(paged_kv_cache, self._kv_layout)
-        places = Places(batch_indices, positions, kv_indices, kv_indptr)
+        where = {"requests": batch_indices, "positions": positions, "table": kv_indices, "start": kv_indptr}
+        places = self._places.of(**where)
         scales = (token_scale(append_key, k_scale), token_scale(append_key, v_scale))
         self._append(append_key, append_value, k_cache, v_cache, places, *scales)
 

@@ -10,9 +10,10 @@ from typing import Literal
 
 import torch
 
-from sglab.kernels.known_calls import checked_once
+from sglab.kernels.known_calls import checked_once, next_time
 from sglab.kernels.merge import cuda
-from sglab.kernels.merge.contract import MergeRule, PairArguments, check_pair, check_states
+from sglab.kernels.merge.contract import MergeRule, check_pair, check_states
+from sglab.kernels.merge.served import PairServer
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 
 
@@ -57,9 +58,7 @@ def merge_state(
         s_a, s_b: (tokens, heads) float32, log2 of the sum of exponentials; −inf for no keys.
         v_merged, s_merged: outputs, allocated if None; each may be an input itself, but not overlap one in part.
     """
-    names = ("v_a", "s_a", "v_b", "s_b")
-    arguments = check_pair("merge_state", names, (v_a, s_a, v_b, s_b), (v_merged, s_merged), MergeRule.BASE2)
-    return _run(merge_state_operator, arguments, implementation)
+    return _merge(merge_state_operator, (v_a, s_a, v_b, s_b), (v_merged, s_merged), MergeRule.BASE2, implementation)
 
 
 @checked_once
@@ -79,7 +78,7 @@ def merge_state_in_place(
     """
     names = ("v", "s", "v_other", "s_other")
     arguments = check_pair("merge_state_in_place", names, (v, s, v_other, s_other), (v, s), MergeRule.BASE2, mask)
-    _run(merge_state_in_place_operator, arguments, implementation)
+    merge_state_in_place_operator(arguments, implementation)
 
 
 @checked_once
@@ -103,9 +102,7 @@ def merge_state_v2(
     guarded=True: both empty give V = 0 and LSE = −inf, and an empty side's V is not read into the result.
     """
     rule = MergeRule.V2_GUARDED if guarded else MergeRule.V2
-    names = ("v_a", "s_a", "v_b", "s_b")
-    arguments = check_pair("merge_state_v2", names, (v_a, s_a, v_b, s_b), (v_merged, s_merged), rule)
-    return _run(merge_state_v2_operator, arguments, implementation)
+    return _merge(merge_state_v2_operator, (v_a, s_a, v_b, s_b), (v_merged, s_merged), rule, implementation)
 
 
 @checked_once
@@ -128,6 +125,15 @@ def merge_states(
     return arguments.v_merged, arguments.s_merged
 
 
-def _run(operator: Operator, arguments: PairArguments, implementation: str) -> _Merged:
+def _merge(
+    operator: Operator,
+    inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor],
+    outputs: tuple[torch.Tensor | None, torch.Tensor | None],
+    rule: MergeRule,
+    implementation: str,
+) -> _Merged:
+    arguments = check_pair(operator.name, ("v_a", "s_a", "v_b", "s_b"), inputs, outputs, rule)
     operator(arguments, implementation)
+    if outputs[0] is None and outputs[1] is None:
+        next_time(lambda: PairServer(arguments, operator.chosen(arguments, implementation)).into_new)
     return arguments.v_merged, arguments.s_merged

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from sglab.kernels.known_calls import checked_once
+from sglab.kernels.known_calls import checked_once, next_time
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 from sglab.kernels.store_cache.contract import check
+from sglab.kernels.store_cache.served import StoreServer
 from sglab.kernels.store_cache.threads import num_threads
 
 __all__ = ["num_threads", "operator", "store_cache"]
@@ -53,3 +54,4 @@ def store_cache(
     sizes = {"row_bytes": row_bytes, "v_row_bytes": v_row_bytes, "num_split": num_split, "size_limit": size_limit}
     arguments = check(k, v, k_cache, v_cache, indices, **sizes, skip=reserved_skip_index, check_values=check_values)
     operator(arguments, implementation)
+    next_time(lambda: StoreServer(arguments, operator.chosen(arguments, implementation), (k, v, k_cache, v_cache)))

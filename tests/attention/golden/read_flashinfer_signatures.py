@@ -13,8 +13,11 @@ from pathlib import Path
 WRAPPERS = {
     "BatchDecodeWithPagedKVCacheWrapper": "decode.py",
     "BatchPrefillWithPagedKVCacheWrapper": "prefill.py",
+    "BatchMLAPagedAttentionWrapper": "mla/_batch_mla/_wrapper.py",
+    "MLAPlanMetadata": "mla/_batch_mla/_contracts.py",
 }
-METHODS = ("__init__", "plan", "run")
+METHODS = ("__init__", "plan", "_plan_impl", "run", "csr")
+"""Where plan takes others by name, _plan_impl names them."""
 
 Signatures = dict[str, dict[str, list[str]]]
 
