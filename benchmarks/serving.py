@@ -4,7 +4,8 @@ Random weights of a known shape, loaded by both; no end-of-sequence token. Print
 request and of many with mixed lengths, and the ratio to peers that run the same requests: transformers (one by one on a
 CPU, its continuous batching on a GPU; both greedy) and, with --nano-vllm, nano-vllm (both at temperature 1, for it
 refuses greedy sampling). A peer stops after --limit seconds; its rate is then of the tokens so far. Also the host's
-cost of a step, on a GPU with graphs, with lists of launches and without, and the share of the memory's bandwidth that a decode step reaches.
+cost of a step, on a GPU with graphs, with lists of launches and without, and the share of the memory's bandwidth that a
+decode step reaches.
 """
 
 from __future__ import annotations

@@ -10,11 +10,11 @@ from sglab.emulator.device import EmulatedDevice, default_device
 from sglab.gpu.core import NoEmulatorError
 from sglab.gpu.errors import missing
 from sglab.gpu.launch_record import LaunchRecord
+from sglab.gpu.listening import listener
 from sglab.gpu.progress import say_once
 from sglab.triton.emulator import EmulatedLauncher
 from sglab.triton.interpreter import interpret
 from sglab.triton.kept import KeptLaunches, gpu_key
-from sglab.gpu.listening import listener
 from sglab.triton.routing import canonical_grid, choose, wish
 from sglab.triton.specialize import Specializer
 

@@ -85,7 +85,7 @@ class LaunchList:
     def spoil(self) -> None:
         """Overwrite all results: a replay that leaves one out then shows."""
         for each in self._placed:
-            each.untyped_storage().fill_(255)
+            torch.empty(0, dtype=torch.uint8, device=each.device).set_(each.untyped_storage()).fill_(255)
 
     def launched(self, launch: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         """A Triton kernel was launched. Its launcher takes addresses, and asks the driver about none then."""
