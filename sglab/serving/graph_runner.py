@@ -246,7 +246,7 @@ class CudaGraphRunner:
         return RecordedGraph() if self._rooms is None else LaunchList(self._rooms)
 
     def _check_list(self, graph: Any, output: ModelOutput) -> None:
-        """Refuse a list that leaves something out: what it does not write again is NaN, the dummy slot's KV included."""
+        """Refuse a list that leaves something out: what it does not write again is NaN, and the dummy slot's KV."""
         if not isinstance(graph, LaunchList):
             return
         wanted = [each.clone() for each in (output.hidden, output.logits)]
