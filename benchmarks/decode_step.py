@@ -142,7 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--list", action="store_true", help="which operations")
     parser.add_argument("--page-size", type=int, default=1)
-    parser.add_argument("--only", choices=("with", "without"), help="with or without graphs; default: both")
+    parser.add_argument("--only", choices=("with", "lists", "without"), help="of the parts; default: all")
     options = parser.parse_args()
     torch.set_num_threads(1)
     made = model()
@@ -152,17 +152,21 @@ def main() -> None:
         "page_size": options.page_size,
         "disable_overlap_schedule": True,
     }
-    if options.only != "without":
+    if options.only in (None, "with"):
         print("with graphs, replays left out")
         with without_replays(Engine(made, cuda_graph=True, cuda_graph_bs=(1, 32), **room)) as engine:
             for requests in (1, 32):
                 for temperature in (0, 1):
                     measure(engine, requests, temperature, STEPS, options.list)
-    if options.only != "with":
-        print("without graphs")
-        with Engine(made, cuda_graph=False, **room) as engine:
-            for requests in (1, 32):
-                measure(engine, requests, 0, 10, options.list)
+    for part, name, how in (
+        ("lists", "lists of launches", {"replay_launches": True, "cuda_graph_bs": (1, 32)}),
+        ("without", "without graphs", {"cuda_graph": False}),
+    ):
+        if options.only in (None, part):
+            print(name)
+            with Engine(made, **room, **how) as engine:
+                for requests in (1, 32):
+                    measure(engine, requests, 0, 10, options.list)
 
 
 if __name__ == "__main__":

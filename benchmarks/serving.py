@@ -4,7 +4,8 @@ Random weights of a known shape, loaded by both; no end-of-sequence token. Print
 request and of many with mixed lengths, and the ratio to peers that run the same requests: transformers (one by one on a
 CPU, its continuous batching on a GPU; both greedy) and, with --nano-vllm, nano-vllm (both at temperature 1, for it
 refuses greedy sampling). A peer stops after --limit seconds; its rate is then of the tokens so far. Also the host's
-cost of a step, on a GPU with and without graphs, and the share of the memory's bandwidth that a decode step reaches.
+cost of a step, on a GPU with graphs, with lists of launches and without, and the share of the memory's bandwidth that a
+decode step reaches.
 """
 
 from __future__ import annotations
@@ -226,12 +227,13 @@ def timed(run: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def print_step_costs(model: CausalLM, engine: Engine) -> None:
-    """With and without graphs."""
+    """With and without graphs, and with lists of launches."""
     plain = Engine(model, cuda_graph=False, max_total_tokens=16_384)
+    listed = Engine(model, replay_launches=True, cuda_graph_bs=(1, 32), max_total_tokens=16_384)
     cases = [
         (requests, label, one)
         for requests in (1, 32)
-        for label, one in (("with graphs", engine), ("without graphs", plain))
+        for label, one in (("with graphs", engine), ("launch list", listed), ("without graphs", plain))
     ]
     costs = [step_cost(one, requests) for requests, _, one in cases]
     for (requests, label, one), cost in zip(cases, costs, strict=True):
@@ -243,6 +245,7 @@ def print_step_costs(model: CausalLM, engine: Engine) -> None:
             f"{count:.0f} kernels and copies"
         )
     plain.close()
+    listed.close()
 
 
 def peers(

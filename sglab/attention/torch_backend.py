@@ -11,7 +11,7 @@ from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.rows import Span, check_encoder, save_kv, scales_of, spans
-from sglab.engine import BadArgumentError, ForwardMode, ModelRunner, RadixAttention
+from sglab.engine import BadArgumentError, ForwardMode, MLATokenToKVPool, ModelRunner, RadixAttention
 
 MODES = (*CAUSAL_MODES, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2)
 """A draft model that catches up with the accepted tokens extends by them, as any request does."""
@@ -69,6 +69,9 @@ def _stored_rows(inputs: AttentionInputs, slots: torch.Tensor) -> tuple[torch.Te
     assert pool is not None
     if pool.kv_format:
         k, v = pool.read(layer_id, slots, dtype)
+    elif isinstance(pool, MLATokenToKVPool):
+        k = gathered(pool.get_key_buffer(layer_id), slots).to(dtype)
+        v = k[..., : pool.kv_lora_rank]
     else:
         k, v = (
             rows if scale == 1.0 else rows * scale

@@ -6,13 +6,12 @@ Source: SGLang `layers/dp_attention.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import torch
-from torch import nn
 
 from sglab.engine import ForwardBatch
 from sglab.layers import collectives
@@ -87,7 +86,7 @@ class DpBatch:
         return whole[start : start + count]
 
 
-def run_on_all_tokens(mlp: nn.Module, x: torch.Tensor, forward_batch: ForwardBatch) -> Any:
+def run_on_all_tokens(mlp: Callable[[torch.Tensor], Any], x: torch.Tensor, forward_batch: ForwardBatch) -> Any:
     """mlp(x); where groups attend apart, of all groups' tokens, of which this group's are returned.
 
     A mixture may run on this group's alone, which then travel to their experts.

@@ -24,6 +24,7 @@ from sglab.layers import (
     TensorParallel,
     VocabParallelEmbedding,
 )
+from sglab.layers.dp_attention import run_on_all_tokens
 from sglab.models.causal_lm import QKV, CausalLM
 from sglab.models.config import DecoderConfig
 
@@ -94,26 +95,37 @@ class CrossAttention(nn.Module):
 
 
 class BartLayer(nn.Module):
-    """Sublayers, each followed by the sum with its input and a LayerNorm."""
+    """Sublayers, each followed by the sum with its input and a LayerNorm.
+
+    Where groups of ranks attend apart, a decoder's MLPs run on all of them together; an encoder runs in its request's
+    group alone, which therefore holds all of it.
+    """
 
     def __init__(self, hidden: int, heads: int, size: int, tp: TensorParallel, number: int | None, layers: int) -> None:
         super().__init__()
-        self.self_attn = SelfAttention(hidden, heads, tp, number)
+        self.self_attn = SelfAttention(hidden, heads, tp.attention, number)
         self.self_attn_layer_norm = nn.LayerNorm(hidden)
         if number is not None:
-            self.encoder_attn = CrossAttention(hidden, heads, tp, layers + number)
+            self.encoder_attn = CrossAttention(hidden, heads, tp.attention, layers + number)
             self.encoder_attn_layer_norm = nn.LayerNorm(hidden)
-        self.fc1 = ColumnParallelLinear(hidden, size, bias=True, tp=tp)
-        self.fc2 = RowParallelLinear(size, hidden, bias=True, tp=tp)
+        mlp = tp.attention if number is None else tp
+        self.fc1 = ColumnParallelLinear(hidden, size, bias=True, tp=mlp)
+        self.fc2 = RowParallelLinear(size, hidden, bias=True, tp=mlp)
         self.final_layer_norm = nn.LayerNorm(hidden)
 
     def forward(
         self, x: torch.Tensor, forward_batch: ForwardBatch | None = None, encoded: torch.Tensor | None = None
     ) -> torch.Tensor:
-        x = self.self_attn_layer_norm(x + self.self_attn(x, forward_batch))
-        if forward_batch is not None:
+        if forward_batch is None:
+            x = self.self_attn_layer_norm(x + self.self_attn(x))
+            return self.final_layer_norm(x + self.mlp(x))
+        if not forward_batch.forward_mode.is_idle():
+            x = self.self_attn_layer_norm(x + self.self_attn(x, forward_batch))
             x = self.encoder_attn_layer_norm(x + self.encoder_attn(x, encoded, forward_batch))
-        return self.final_layer_norm(x + self.fc2(functional.gelu(self.fc1(x))))
+        return self.final_layer_norm(x + run_on_all_tokens(self.mlp, x, forward_batch))
+
+    def mlp(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc2(functional.gelu(self.fc1(x)))
 
 
 class BartStack(nn.Module):
@@ -142,7 +154,7 @@ class BartModel(nn.Module):
     def __init__(self, config: BartConfig, tp: TensorParallel) -> None:
         super().__init__()
         self.embed_scale = math.sqrt(config.hidden_size) if config.scale_embedding else 1.0
-        self.embed_tokens = VocabParallelEmbedding(config.vocab_size, config.hidden_size, tp)
+        self.embed_tokens = VocabParallelEmbedding(config.vocab_size, config.hidden_size, tp.attention)
         self.encoder = BartStack(config, tp, decodes=False)
         self.decoder = BartStack(config, tp, decodes=True)
 

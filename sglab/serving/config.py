@@ -71,6 +71,9 @@ class EngineConfig:
     cuda_graph: bool | None = None
     """Replay captured decode passes; None: on a GPU, one rank, with a backend that has graphs. On a CPU the recorded
     operations are replayed."""
+    replay_launches: bool = False
+    """Without CUDA graphs: record a decode pass's launches once per batch size, and make them again in one loop, with
+    nothing of the model run between them. It takes the sizes of `cuda_graph_bs`, and a backend that has graphs."""
     cuda_graph_max_bs: int | None = None
     """The largest captured batch; None: max_running_requests."""
     cuda_graph_bs: tuple[int, ...] | None = None
@@ -163,6 +166,10 @@ class EngineConfig:
                 remedy = "Leave disable_overlap_schedule out."
                 raise BadArgumentError("disable_overlap_schedule", "True with speculation", False, remedy)
         self._check_ranks()
+        for name, value in (("cuda_graph", self.cuda_graph), ("tp_size", self.tp_size > 1)):
+            if self.replay_launches and value:
+                remedy = "Leave one of the two out."
+                raise BadArgumentError(name, "its default with replay_launches", getattr(self, name), remedy)
         arguments.integer("random_seed", self.random_seed, 0)
         if self.enable_hierarchical_cache and self.disable_radix_cache:
             remedy = "The host keeps prefixes of the radix cache: leave one of the two out."
@@ -229,6 +236,8 @@ class EngineConfig:
 
     def graphs(self, device_type: str) -> bool:
         """Whether decode passes are captured and replayed."""
+        if self.replay_launches:
+            return True
         return device_type == "cuda" and self.tp_size == 1 if self.cuda_graph is None else self.cuda_graph
 
     def capture_sizes(self) -> list[int]:

@@ -40,17 +40,15 @@ def encoder_options(config: EngineConfig, model: CausalLM) -> EngineConfig:
         BadArgumentError: an option that knows nothing of encoders.
     """
     unknown = {
-        "enable_piecewise_cuda_graph": config.enable_piecewise_cuda_graph,
-        "enable_hierarchical_cache": config.enable_hierarchical_cache,
-        "speculative_algorithm": config.speculative_algorithm,
-        "dp_size": config.dp_size > 1,
-        "ep_size": config.ep_size > 1,
-        "enable_two_batch_overlap": config.enable_two_batch_overlap,
+        "enable_piecewise_cuda_graph": "An encoder's pass depends on the length of each prompt.",
+        "enable_hierarchical_cache": "What an encoder says of a prefix depends on all that follows it: none is kept.",
+        "speculative_algorithm": "Drafts are not verified beside an encoder.",
+        "enable_two_batch_overlap": "An encoder's pass is not cut in two.",
     }
-    for name, asked in unknown.items():
-        if asked:
+    for name, why in unknown.items():
+        if getattr(config, name):
             expected = "its default with a model that has an encoder"
-            raise BadArgumentError(name, expected, getattr(config, name), "Leave it out.")
+            raise BadArgumentError(name, expected, getattr(config, name), f"{why} Leave it out.")
     backend = config.attention_backend
     if backend == "auto" and model.device.type == "cuda":
         demand = Demand(kind="mha", dtype=model.dtype, layer=cross_layer(model).shape)

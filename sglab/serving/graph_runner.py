@@ -26,7 +26,8 @@ from sglab.engine import (
     RadixAttention,
 )
 from sglab.engine.batch.metadata import is_checked
-from sglab.engine.graphs import GraphInputBuffers, RecordedGraph
+from sglab.engine.errors import BadArgumentError
+from sglab.engine.graphs import GraphInputBuffers, LaunchList, RecordedGraph, Rooms
 from sglab.layers.moe.routed import RoutedExperts
 from sglab.layers.moe.topk import Routing
 from sglab.models import CausalLM
@@ -48,15 +49,16 @@ def captures_decodes(config: EngineConfig, backend: AttentionBackend, device_typ
     Raises:
         UnsupportedError: graphs were asked for with a backend that has none; it names those that do.
     """
-    if not config.graphs(device_type) or (config.cuda_graph is None and chooses_outside(backend)):
+    asked = "replay_launches" if config.replay_launches else "cuda_graph" if config.cuda_graph else None
+    if not config.graphs(device_type) or (asked is None and chooses_outside(backend)):
         return False
     encoder_lens = torch.ones(1, dtype=torch.int64) if encoder else None
     demand = Demand(mode=ForwardMode.DECODE, graph=True, encoder_lens=encoder_lens)
     unnamed = config.attention_backend == "auto" and device_type == "cpu"
     if unnamed or unserved(backend.capabilities, demand) is None:
         return True
-    if config.cuda_graph:
-        backend.refuse_unserved(demand, "cuda_graph")
+    if asked is not None:
+        backend.refuse_unserved(demand, asked)
     return False
 
 
@@ -102,6 +104,10 @@ class CudaGraphRunner:
         capture_bs: sizes wished for; those that the request pool cannot hold are left out.
         last_tokens: int64 [rows of the request pool + 1], what each row's last pass sampled. A graph then finds its
             tokens and positions itself, and there are graphs of the greedy choice; None: all of that is the caller's.
+        lists: replay lists of launches (`LaunchList`) instead of graphs.
+
+    Raises:
+        BadArgumentError: lists, of a pass that launches what no list can hold.
 
     Attributes:
         capture_bs: the captured sizes, ascending.
@@ -117,9 +123,14 @@ class CudaGraphRunner:
         backend: AttentionBackend,
         capture_bs: Sequence[int],
         last_tokens: torch.Tensor | None = None,
+        lists: bool = False,
     ) -> None:
         refuse_outside(backend)
+        if lists and model.state_config() is not None:
+            remedy = "Leave it out: these states go on with every replay."
+            raise BadArgumentError("replay_launches", "False for a model with recurrent states", True, remedy)
         self.last_tokens = last_tokens
+        self._rooms = Rooms() if lists else None
         self.model, self.runner, self.backend = model, runner, backend
         self.capture_bs = limit_to_pool(sorted(set(capture_bs)), runner.req_to_token_pool.size)
         self.device = runner.device
@@ -211,11 +222,19 @@ class CudaGraphRunner:
             self._run(batch)
         self._synchronize()
         if self.device.type != "cuda":
-            graph = RecordedGraph()
+            graph = self._recorder()
             batch.attn_backend = AttentionLaunches(graph, self.backend)
             with expert_launches(graph, self.model), graph.capture():
                 output = self._run(batch)
+            self._check_list(graph, output)
             return CapturedGraph(bs, graph, batch, output, greedy=self._capture_greedy(bs, output))
+        if self._rooms is not None:
+            listed = LaunchList(self._rooms)
+            with listed.capture():
+                fills = self.backend.fill_in_graph(self._graph_batch(batch, None, None))
+                output = self._run(batch)
+            self._check_list(listed, output)
+            return CapturedGraph(bs, listed, batch, output, fills, self._capture_greedy(bs, output))
         cuda_graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(cuda_graph, pool=self._pool):
             fills = self.backend.fill_in_graph(self._graph_batch(batch, None, None))
@@ -223,11 +242,36 @@ class CudaGraphRunner:
         self._pool = self._pool or cuda_graph.pool()
         return CapturedGraph(bs, cuda_graph, batch, output, fills, self._capture_greedy(bs, output))
 
+    def _recorder(self) -> LaunchList | RecordedGraph:
+        return RecordedGraph() if self._rooms is None else LaunchList(self._rooms)
+
+    def _check_list(self, graph: Any, output: ModelOutput) -> None:
+        """Refuse a list that leaves something out: what it does not write again is NaN, and the dummy slot's KV."""
+        if not isinstance(graph, LaunchList):
+            return
+        wanted = [each.clone() for each in (output.hidden, output.logits)]
+        graph.spoil()
+        pool = self.runner.token_to_kv_pool
+        for layer in range(pool.start_layer, pool.start_layer + pool.layer_num):
+            for stored in pool.stored_bytes(layer):
+                stored[0, 0] = 255
+        graph.replay()
+        graph.replays = 0
+        for found, was in zip((output.hidden, output.logits), wanted, strict=True):
+            rounding = 1e-4 if found.dtype == torch.float32 == self.model.dtype else 0.05
+            if not torch.allclose(found, was, rtol=rounding, atol=rounding * float(was.abs().max())):
+                expected = "a decode pass made of PyTorch's operations and Triton's kernels alone"
+                remedy = "Leave it out: this backend or model launches others, which no list holds."
+                raise BadArgumentError("replay_launches", expected, self.backend.name, remedy)
+
     def _capture_greedy(self, bs: int, output: ModelOutput) -> GreedyTokens | None:
         if self.last_tokens is None:
             return None
-        if self.device.type != "cuda":
-            recorded = RecordedGraph()
+        if self.device.type != "cuda" or self._rooms is not None:
+            if self._rooms is not None:  # its results are read after the pass's: they lie elsewhere
+                recorded: LaunchList | RecordedGraph = LaunchList(Rooms())
+            else:
+                recorded = RecordedGraph()
             with recorded.capture():
                 return GreedyTokens(recorded, self._choose(bs, output, self.last_tokens))
         self._choose(bs, output, self.last_tokens)
@@ -322,7 +366,7 @@ def expert_launches(graph: Launches, model: CausalLM) -> Iterator[None]:
 class AttentionLaunches:
     """Stands before a backend during a recording: each layer's attention is one launch."""
 
-    def __init__(self, graph: RecordedGraph, backend: AttnBackend) -> None:
+    def __init__(self, graph: Launches, backend: AttnBackend) -> None:
         self.graph, self.backend = graph, backend
 
     def forward(

@@ -59,7 +59,8 @@ def make_parts(
         with torch_threads(threads), batch_invariant(config.enable_deterministic_inference):
             if captures_decodes(config, backend, model.device.type, has_encoder(model)):
                 last = worker.output_tokens if model.device.type == "cuda" else None  # on a CPU inputs are shown
-                worker.graph_runner = CudaGraphRunner(model, pools.runner, backend, config.capture_sizes(), last)
+                sizes, lists = config.capture_sizes(), config.replay_launches
+                worker.graph_runner = CudaGraphRunner(model, pools.runner, backend, sizes, last, lists)
             if config.enable_piecewise_cuda_graph:
                 worker.piecewise_runner = PiecewiseGraphRunner(model, pools.runner, backend, config.capture_tokens())
     speculative = speculation(worker, config, draft_model)

@@ -5,6 +5,8 @@ import math
 import pytest
 import torch
 
+from sglab.attention import torch_backend
+from sglab.attention.arithmetic.dense import gathered
 from sglab.attention.mla import (
     MLADims,
     MLAWeights,
@@ -14,7 +16,7 @@ from sglab.attention.mla import (
     naive_mla,
     yarn_get_mscale,
 )
-from sglab.workbench import decode_batch, max_error, reference
+from sglab.workbench import attend, decode_batch, max_error, reference
 
 Arguments = tuple[torch.Tensor, torch.Tensor, torch.Tensor, MLAWeights]
 
@@ -76,3 +78,18 @@ def test_what_the_cache_costs() -> None:
     assert dims.expanded_elements_per_token == 128 * (128 + 64 + 128)
     assert pytest.approx(0.719, abs=5e-4) == 1 - 576 / (2 * 8 * 128), "against GQA with 8 KV heads"
     assert pytest.approx(0.982, abs=5e-4) == 1 - 576 / (2 * 128 * 128), "against MHA with 128 heads"
+
+
+@pytest.mark.parametrize("lengths", [[60], [5, 17, 1]])
+def test_a_latent_row_is_read_once_for_its_key_and_its_value(
+    lengths: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch, read = decode_batch(lengths, num_heads=4, page_size=16, dtype="float32"), []
+
+    def noted(buffer: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+        read.append(len(slots))
+        return gathered(buffer, slots)
+
+    monkeypatch.setattr(torch_backend, "gathered", noted)
+    assert max_error(attend(batch, backend="torch_native"), reference(batch).o) < 1e-5
+    assert read == lengths

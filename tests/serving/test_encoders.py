@@ -196,6 +196,31 @@ def test_two_ranks_say_what_one_says(tmp_path: Path, options: dict[str, Any]) ->
         assert any(step.graph_bs for step in engine.history.steps) == bool(options)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tp_size": 2, "dp_size": 2},
+        {"tp_size": 4, "dp_size": 2, "ep_size": 2, "disable_overlap_schedule": False, "enable_mixed_chunk": True},
+    ],
+    ids=str,
+)
+def test_groups_that_attend_apart_say_what_one_rank_says(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Requests end at different steps, so that a group is idle while the other decodes and encodes."""
+    shape = {**SHAPE, "encoder_attention_heads": 4, "decoder_attention_heads": 4}
+    _, ours = oracle("BartForConditionalGeneration", tmp_path, shape)
+    each = [{**GREEDY, "max_new_tokens": count} for count in (5, 24, 3, 9, 14)]
+    asked = {"return_logprob": True, "logprob_start_len": 0, "decoder_prompt": [2, 9]}
+    wanted = Engine(ours, max_total_tokens=600).generate(SOURCES, each, **asked)
+    engine = Engine(tmp_path, device="cpu", dtype="float32", max_total_tokens=300, check_invariants=True, **options)
+    with engine:
+        made = engine.generate(SOURCES, each, **asked)
+        assert [one.token_ids for one in made] == [one.token_ids for one in wanted]
+        for one, other in zip(made, wanted, strict=True):
+            torch.testing.assert_close(one.logprobs, other.logprobs, atol=1e-4, rtol=0)
+            torch.testing.assert_close(one.input_logprobs[1:], other.input_logprobs[1:], atol=1e-4, rtol=0)
+        assert all(len(each.history.steps) > 3 for each in engine.scheduler.schedulers)
+
+
 def test_what_does_not_fit_is_refused_by_name() -> None:
     made = bart()
     with pytest.raises(UnsupportedError, match=r"is_cross_attention: expected False for flex_attention, got True"):

@@ -51,10 +51,10 @@ def run(
 
 
 def gathered(buffer: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
-    """Rows of a pool; FP8 rows are gathered as bytes."""
+    """Rows of a pool, int [n] slots; FP8 rows are gathered as bytes."""
     if buffer.element_size() > 1:
-        return buffer[slots]
-    return buffer.view(torch.uint8)[slots].view(buffer.dtype)
+        return buffer.index_select(0, slots)
+    return buffer.view(torch.uint8).index_select(0, slots).view(buffer.dtype)
 
 
 def _visible(rows: PagedRows, i: int, count: int, first: int, at: torch.Tensor, keys: int) -> torch.Tensor | None:

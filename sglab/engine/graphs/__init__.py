@@ -2,6 +2,7 @@
 recorded; replaying it runs them again on whatever lies there."""
 
 from sglab.engine.graphs.input_buffers import GraphInputBuffers
+from sglab.engine.graphs.launch_list import LaunchList, Rooms
 from sglab.engine.graphs.recorded_graph import (
     GraphCaptureError,
     Launch,
@@ -10,4 +11,13 @@ from sglab.engine.graphs.recorded_graph import (
     as_launch,
 )
 
-__all__ = ["GraphCaptureError", "GraphInputBuffers", "Launch", "RecordedGraph", "StalePointerError", "as_launch"]
+__all__ = [
+    "GraphCaptureError",
+    "GraphInputBuffers",
+    "Launch",
+    "LaunchList",
+    "RecordedGraph",
+    "Rooms",
+    "StalePointerError",
+    "as_launch",
+]
