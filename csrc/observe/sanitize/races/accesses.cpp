@@ -147,14 +147,15 @@ void RaceDetector::touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shad
   }
 }
 
-// Elements of which nothing has to be judged, as mostly. False: nothing was touched.
+// Elements of which nothing has to be judged, as mostly; those of the first one's page, which are the row
+// from then on. False: nothing was touched.
 bool RaceDetector::touch_row(ClusterRaces& cluster, const Judgement& judgement, const Shadow::Touch& touch,
-                             const Row& row) {
-  const std::uint32_t bytes = row.bytes * row.count;
+                             Row& row) {
   const bool global = row.space == Space::kGlobal;
   if ((row.address | row.bytes) % 4 != 0) return false;
   const std::uint64_t offset = row.address % GlobalShadow::kPageBytes;
-  if (global && offset + bytes > GlobalShadow::kPageBytes) return false;
+  if (global) row.count = std::min<std::uint32_t>(row.count, (GlobalShadow::kPageBytes - offset) / row.bytes);
+  if (row.count == 0) return false;
   const Shadow& shadow = global ? global_ : cluster.shared;
   Shadow::Cell* const cells =
       global ? global_.page(row.address) + offset / 4 : cluster.shared_cell(row.address);
@@ -172,6 +173,7 @@ bool RaceDetector::touch_row(ClusterRaces& cluster, const Judgement& judgement, 
       return false;
   }
   if (!judgement.stores) return true;
+  const std::uint32_t bytes = row.bytes * row.count;
   if (global)
     std::memcpy(global_.values(row.address) + offset, reinterpret_cast<const std::uint8_t*>(row.address),
                 bytes);

@@ -57,8 +57,7 @@ class RaceDetector final : public Detector {
     std::uint32_t bytes, lane, step, count;
   };
   static Row row_of(const Access& access, std::uint32_t lanes);
-  bool touch_row(ClusterRaces& cluster, const Judgement& judgement, const Shadow::Touch& touch,
-                 const Row& row);
+  bool touch_row(ClusterRaces& cluster, const Judgement& judgement, const Shadow::Touch& touch, Row& row);
   void touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch, const Range& range);
   std::uint8_t* written(ClusterRaces& cluster, Judgement& judgement, Space space, std::uint64_t address);
   void touch_tensor(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
