@@ -68,6 +68,7 @@ void RaceDetector::accessed(const Actor& actor, const Access& access) {
     strand.accessed = strand.clock;
     Record record = record_of(actor, strand);
     record.lanes = access.together ? actor.lanes : lanes;
+    record.together = access.together;
     record.strong = strong;
     // tcgen05.alloc: "same-address ordering with respect to non-tcgen05 instructions", of any proxy.
     record.async_proxy = actor.inst->kind == InstClass::kTensorMemory;
@@ -140,7 +141,8 @@ void RaceDetector::touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shad
     if (tries == 0 || !touch_row(cluster, judgement, touch, row)) {
       if (tries != 0) --tries;
       row.count = 1;
-      touch.lane = judgement.lane = access.together ? kNoLane : lane;
+      touch.lane = access.together ? 0 : lane;
+      judgement.lane = access.together ? kNoLane : lane;
       touch_bytes(cluster, judgement, touch, {access.space, row.address, row.bytes});
     }
     rest &= static_cast<std::uint32_t>(~std::uint64_t{0} << (lane + row.count * row.step));
