@@ -43,5 +43,5 @@ def found(between: str, accesses: int, scheduler: str) -> tuple[Finding, ...]:
 def test_another_warp_must_meet_it_before_it_reads_the_address(accesses: int, scheduler: str) -> None:
     (finding,) = found("", accesses, scheduler)
     assert finding.kind.endswith("_race"), str(finding)
-    assert finding.other is not None and {finding.at.warp, finding.other.warp} == {0, 1}
+    assert finding.at and finding.other and {finding.at.warp, finding.other.warp} == {0, 1}
     assert found("bar.sync 0;", accesses, scheduler) == ()

@@ -58,7 +58,7 @@ def found(space: str, size: int, writer: int, reader: int, between: str = "") ->
 @pytest.mark.parametrize(("writer", "reader"), [(0, 31), (8, 7), (15, 16), (16, 15), (20, 3), (31, 0)])
 def test_the_lanes_of_a_race_are_named(space: str, size: int, writer: int, reader: int) -> None:
     (finding,) = found(space, size, writer, reader)
-    assert finding.kind == "missing_warp_sync" and finding.other is not None
+    assert finding.kind == "missing_warp_sync" and finding.at and finding.other
     # Lanes that write one word together count as the first of them.
     wrote = writer - writer % (4 // size) if size < 4 else writer
     assert (finding.at.lanes, finding.other.lanes) == (1 << reader, 1 << wrote), str(finding)
