@@ -35,7 +35,7 @@ void RaceDetector::launched(const Launch&) {
 }
 
 void RaceDetector::cluster_started(const Cluster& cluster) {
-  clusters_[cluster.index] = std::make_unique<ClusterRaces>(cluster);
+  clusters_[cluster.index] = std::make_unique<ClusterRaces>(cluster, spare_);
   last_ = nullptr;
 }
 
@@ -68,6 +68,7 @@ void RaceDetector::accessed(const Actor& actor, const Access& access) {
     strand.accessed = strand.clock;
     Record record = record_of(actor, strand);
     record.lanes = access.together ? actor.lanes : lanes;
+    record.together = access.together;
     record.strong = strong;
     // tcgen05.alloc: "same-address ordering with respect to non-tcgen05 instructions", of any proxy.
     record.async_proxy = actor.inst->kind == InstClass::kTensorMemory;
@@ -104,27 +105,83 @@ void RaceDetector::map_used(const Actor& actor, const Access& access) {
   });
 }
 
+// The lanes from the first of `lanes` on whose bytes follow each other. None is among them whose bytes the
+// lane after it reads again.
+RaceDetector::Row RaceDetector::row_of(const Access& access, std::uint32_t lanes) {
+  const auto lane = static_cast<std::uint32_t>(std::countr_zero(lanes));
+  const std::uint64_t address = access.address[lane];
+  const std::uint32_t together = access.bytes < 4 ? 4 / access.bytes : 1;
+  Row row{access.space, address, access.bytes, lane, 1, 1};
+  if (address % 4 != 0) return row;
+  const auto is = [&](std::uint32_t other, std::uint64_t at) {
+    return other < 32 && (lanes >> other & 1u) != 0 && access.address[other] == at;
+  };
+  std::uint32_t count = 1;
+  for (std::uint64_t at = address + access.bytes; is(lane + count, at); at += access.bytes) {
+    if (!access.writes && is(lane + count + 1, at)) break;
+    ++count;
+  }
+  if (count < together) return row;
+  return {access.space, address, std::max(access.bytes, 4u), lane, together, count / together};
+}
+
 // Lanes that write one word together count as the first of them; those that read the same as the last, since
 // it is mostly a first lane that then continues alone.
 void RaceDetector::touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
                                const Access& access, std::uint32_t lanes) {
-  const std::uint32_t together = access.bytes < 4 ? 4 / access.bytes : 1;
-  for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+  unsigned tries = access.together ? 0 : 2;  // where rows must be judged, it is mostly lane by lane
+  for (std::uint32_t rest = lanes; rest != 0;) {
     const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
-    const std::uint64_t address = access.address[lane];
     const std::uint32_t others = rest & (rest - 1);
-    if (!access.writes && others != 0 && access.address[std::countr_zero(others)] == address) continue;
-    std::uint32_t bytes = access.bytes;
-    if (together > 1 && address % 4 == 0 && lane + together <= 32) {
-      const std::uint32_t group = ((1u << together) - 1) << lane;
-      bool side_by_side = (lanes & group) == group;
-      for (std::uint32_t i = 1; side_by_side && i < together; ++i)
-        side_by_side = access.address[lane + i] == address + i * access.bytes;
-      if (side_by_side) bytes = 4, rest &= ~(group & (group - 1));
+    if (!access.writes && others != 0 && access.address[std::countr_zero(others)] == access.address[lane]) {
+      rest = others;
+      continue;
     }
-    touch.lane = judgement.lane = access.together ? kNoLane : lane;
-    touch_bytes(cluster, judgement, touch, {access.space, address, bytes});
+    Row row = row_of(access, rest);
+    if (tries == 0 || !touch_row(cluster, judgement, touch, row)) {
+      if (tries != 0) --tries;
+      row.count = 1;
+      touch.lane = access.together ? 0 : lane;
+      judgement.lane = access.together ? kNoLane : lane;
+      touch_bytes(cluster, judgement, touch, {access.space, row.address, row.bytes});
+    }
+    rest &= static_cast<std::uint32_t>(~std::uint64_t{0} << (lane + row.count * row.step));
   }
+}
+
+// Elements of which nothing has to be judged, as mostly; those of the first one's page, which are the row
+// from then on. False: nothing was touched.
+bool RaceDetector::touch_row(ClusterRaces& cluster, const Judgement& judgement, const Shadow::Touch& touch,
+                             Row& row) {
+  const bool global = row.space == Space::kGlobal;
+  if ((row.address | row.bytes) % 4 != 0) return false;
+  const std::uint64_t offset = row.address % GlobalShadow::kPageBytes;
+  if (global) row.count = std::min<std::uint32_t>(row.count, (GlobalShadow::kPageBytes - offset) / row.bytes);
+  if (row.count == 0) return false;
+  const Shadow& shadow = global ? global_ : cluster.shared;
+  Shadow::Cell* const cells =
+      global ? global_.page(row.address) + offset / 4 : cluster.shared_cell(row.address);
+  switch (row.bytes) {
+    case 4:
+      if (!shadow.touch_settled<1>(cells, row.count, row.lane, row.step, touch)) return false;
+      break;
+    case 8:
+      if (!shadow.touch_settled<2>(cells, row.count, row.lane, row.step, touch)) return false;
+      break;
+    case 16:
+      if (!shadow.touch_settled<4>(cells, row.count, row.lane, row.step, touch)) return false;
+      break;
+    default:
+      return false;
+  }
+  if (!judgement.stores) return true;
+  const std::uint32_t bytes = row.bytes * row.count;
+  if (global)
+    std::memcpy(global_.values(row.address) + offset, reinterpret_cast<const std::uint8_t*>(row.address),
+                bytes);
+  else
+    std::memcpy(cluster.shared_value(row.address), cluster.shared_byte(row.address), bytes);
+  return true;
 }
 
 void RaceDetector::touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
@@ -175,8 +232,7 @@ std::uint8_t* RaceDetector::written(ClusterRaces& cluster, Judgement& judgement,
     judgement.now = reinterpret_cast<const std::uint8_t*>(address);
     copy = global_.values(address) + address % GlobalShadow::kPageBytes;
   } else {
-    const std::uint64_t rank = address >> kSharedRankShift, offset = address & kSharedOffsetMask;
-    judgement.now = cluster.cluster.ctas[rank].shared + offset;
+    judgement.now = cluster.shared_byte(address);
     copy = cluster.shared_value(address);
   }
   judgement.then = copy;

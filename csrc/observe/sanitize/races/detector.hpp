@@ -50,6 +50,14 @@ class RaceDetector final : public Detector {
   Record record_of(const Actor& actor, const Strand& strand) const;
   void touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch, const Access& access,
                    std::uint32_t lanes);
+  // Elements side by side, each of `bytes` and of the lane `step` after that of the one before it.
+  struct Row {
+    Space space;
+    std::uint64_t address;
+    std::uint32_t bytes, lane, step, count;
+  };
+  static Row row_of(const Access& access, std::uint32_t lanes);
+  bool touch_row(ClusterRaces& cluster, const Judgement& judgement, const Shadow::Touch& touch, Row& row);
   void touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch, const Range& range);
   std::uint8_t* written(ClusterRaces& cluster, Judgement& judgement, Space space, std::uint64_t address);
   void touch_tensor(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
@@ -78,6 +86,7 @@ class RaceDetector final : public Detector {
   void perform_tensor(ClusterRaces& cluster, const Actor& actor, const Issued& op,
                       const Footprint& footprint);
 
+  SpareShadows spare_;  // outlives the clusters that leave theirs
   std::map<std::uint64_t, std::unique_ptr<ClusterRaces>> clusters_;
   ClusterRaces* last_ = nullptr;  // among them, that was asked for
   GlobalShadow global_;

@@ -94,6 +94,7 @@ bool Judgement::past(const Record& earlier) {
 
 Judge::Verdict Judgement::judge(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) {
   if (!writes && !earlier_writes) return Verdict::kOrdered;
+  if (earlier.together) earlier_lane = kNoLane;
   if (morally_strong(record_, earlier)) return Verdict::kOrdered;
   if (issued_together(earlier)) return Verdict::kOrderedForLane;
   if (reads_map) return judge_map(earlier, earlier_writes, earlier_lane);

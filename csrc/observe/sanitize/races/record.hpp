@@ -33,7 +33,8 @@ struct Record {
   std::uint16_t warp = 0;  // in the CTA
   Role role = Role::kThread;
   bool async_proxy = false;
-  bool strong = false;  // atomics, and loads and stores with an order
+  bool together = false;  // one lane made it for all of these
+  bool strong = false;    // atomics, and loads and stores with an order
   Scope scope = Scope::kCta;
 };
 

@@ -63,6 +63,30 @@ class Shadow {
     }
     if (done < count) touch_rest(cells, done, count, touch, judge);
   }
+  // Elements side by side, each of kWords words and of the lane `step` after that of the one before it, of
+  // which nothing has to be asked: nobody has touched them, or they who have are known to be ordered before.
+  // False: nothing was touched, they must be touched one by one.
+  template <std::size_t kWords>
+  bool touch_settled(Cell* cells, std::size_t count, std::uint32_t lane, std::uint32_t step,
+                     const Touch& touch) const {
+    const Cell first = cells[0];
+    const bool written = first.write == 0 || first.write >> 5 == touch.known_write;
+    const bool read = touch.writes ? first.read == 0 || readers_of(first.read) == touch.known_read
+                                   : readers_of(first.read) == touch.reads_before;
+    if (!written || !read) return false;
+    // All alike, but for the lanes of lone accesses.
+    const std::uint64_t mask = number_of({~31u, (first.read & kFlag) != 0 ? ~0u : ~31u});
+    std::uint64_t differing = 0;
+    for (std::size_t i = 1; i < count * kWords; ++i) differing |= number_of(cells[i]) ^ number_of(first);
+    if ((differing & mask) != 0) return false;
+    std::uint32_t alone = touch.record << 5 | lane;
+    for (std::size_t i = 0; i < count; ++i, alone += step) {
+      const std::uint32_t reads = touch.reads_after == 0 ? alone : touch.reads_after;
+      for (Cell *cell = cells + i * kWords, *const end = cell + kWords; cell != end; ++cell)
+        *cell = touch.writes ? Cell{alone, 0} : Cell{cell->write, reads};
+    }
+    return true;
+  }
   // Bytes of one word; bit i of `bytes`: byte i.
   void touch_bytes(Cell& cell, unsigned bytes, Touch& touch, Judge& judge);
 

@@ -1,11 +1,10 @@
 #include "observe/sanitize/races/state.hpp"
 
-#include "isa/aperture.hpp"
-
 namespace sglab::emu::races {
 
-ClusterRaces::ClusterRaces(const Cluster& cluster)
+ClusterRaces::ClusterRaces(const Cluster& cluster, SpareShadows& spare)
     : cluster(cluster),
+      spare(spare),
       number(cluster.index),
       threads(cluster),
       shared_cells(cluster.ctas.size()),
@@ -19,18 +18,6 @@ MbarrierViews& ClusterRaces::mbarrier(std::uint32_t address) {
   const auto [at, fresh] = mbarriers.try_emplace(address);
   if (fresh) at->second.slot = threads.new_slot();
   return at->second;
-}
-
-Shadow::Cell* ClusterRaces::shared_cell(std::uint64_t address) {
-  std::vector<Shadow::Cell>& cells = shared_cells[address >> kSharedRankShift];
-  if (cells.empty()) cells.resize((cluster.shared_bytes + 3) / 4);
-  return &cells[(address & kSharedOffsetMask) / 4];
-}
-
-std::uint8_t* ClusterRaces::shared_value(std::uint64_t address) {
-  std::vector<std::uint8_t>& values = shared_values[address >> kSharedRankShift];
-  if (values.empty()) values.resize(cluster.shared_bytes);
-  return values.data() + (address & kSharedOffsetMask);
 }
 
 std::vector<Shadow::Cell>& ClusterRaces::tensor_of(std::uint32_t rank) {
@@ -58,12 +45,6 @@ GlobalShadow::Page& GlobalShadow::find_page(std::uint64_t number) {
   if (page.cells == nullptr) page.cells = std::make_unique<Cell[]>(kPageBytes / 4);
   recent_[number % recent_.size()] = {number, &page};
   return page;
-}
-
-std::uint8_t* GlobalShadow::values(std::uint64_t address) {
-  Page& page = find(address);
-  if (page.values == nullptr) page.values = std::make_unique<std::uint8_t[]>(kPageBytes);
-  return page.values.get();
 }
 
 }  // namespace sglab::emu::races

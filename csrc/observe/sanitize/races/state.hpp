@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "isa/aperture.hpp"
 #include "machine/engine/cluster.hpp"
 #include "observe/sanitize/races/shadow.hpp"
 #include "observe/sanitize/races/strand.hpp"
@@ -60,11 +61,38 @@ struct Visit {
 // What synchronising stores and atomics have left at an address.
 using Leavings = std::vector<Left>;
 
+// Shadows of shared memory that clusters have left for those after them: new memory costs more than to clear
+// it.
+struct SpareShadows {
+  std::vector<std::vector<Shadow::Cell>> cells;
+  std::vector<std::vector<std::uint8_t>> values;
+
+  template <class Word>
+  static void take(std::vector<std::vector<Word>>& spare, std::vector<Word>& into, std::size_t count) {
+    if (!spare.empty()) {
+      into = std::move(spare.back());
+      spare.pop_back();
+    }
+    into.assign(count, {});
+  }
+  template <class Word>
+  static void leave(std::vector<std::vector<Word>>& spare, std::vector<std::vector<Word>>& from) {
+    for (std::vector<Word>& one : from) {
+      if (!one.empty()) spare.push_back(std::move(one));
+    }
+  }
+};
+
 // Everything known of one running cluster.
 struct ClusterRaces {
-  explicit ClusterRaces(const Cluster& cluster);
+  ClusterRaces(const Cluster& cluster, SpareShadows& spare);
+  ~ClusterRaces() {
+    SpareShadows::leave(spare.cells, shared_cells);
+    SpareShadows::leave(spare.values, shared_values);
+  }
 
   const Cluster& cluster;
+  SpareShadows& spare;
   const std::uint64_t number;  // Cluster::index, of its own: the object serves later clusters
   Threads threads;
   Shadow shared, tensor;
@@ -81,8 +109,19 @@ struct ClusterRaces {
   MbarrierViews& mbarrier(std::uint32_t address);
   // By shared::cluster address. Most CTAs of a large grid may leave without touching their shared memory, so
   // it is shadowed only when one does.
-  Shadow::Cell* shared_cell(std::uint64_t address);
-  std::uint8_t* shared_value(std::uint64_t address);
+  Shadow::Cell* shared_cell(std::uint64_t address) {
+    std::vector<Shadow::Cell>& cells = shared_cells[address >> kSharedRankShift];
+    if (cells.empty()) SpareShadows::take(spare.cells, cells, (cluster.shared_bytes + 3) / 4);
+    return &cells[(address & kSharedOffsetMask) / 4];
+  }
+  std::uint8_t* shared_value(std::uint64_t address) {
+    std::vector<std::uint8_t>& values = shared_values[address >> kSharedRankShift];
+    if (values.empty()) SpareShadows::take(spare.values, values, cluster.shared_bytes);
+    return values.data() + (address & kSharedOffsetMask);
+  }
+  const std::uint8_t* shared_byte(std::uint64_t address) const {
+    return cluster.ctas[address >> kSharedRankShift].shared + (address & kSharedOffsetMask);
+  }
   // The cells of tensor memory are sixteen lanes of one column, by sixteenth and column.
   static constexpr std::uint32_t kTensorLanes = 16, kTensorColumns = 512;
   std::vector<Shadow::Cell>& tensor_of(std::uint32_t rank);
@@ -97,7 +136,11 @@ class GlobalShadow : public Shadow {
   // The cells of the page that holds this address.
   Cell* page(std::uint64_t address) { return find(address).cells.get(); }
   // What threads have written to that page.
-  std::uint8_t* values(std::uint64_t address);
+  std::uint8_t* values(std::uint64_t address) {
+    Page& page = find(address);
+    if (page.values == nullptr) page.values = std::make_unique<std::uint8_t[]>(kPageBytes);
+    return page.values.get();
+  }
 
  private:
   struct Page {
