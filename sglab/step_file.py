@@ -218,7 +218,10 @@ def _value(text: str) -> Any:
             pass
     kind, _, rest = text.partition(":")
     if kind == "load":
-        return torch.from_numpy(np.load(rest, allow_pickle=False))
+        try:
+            return torch.from_numpy(np.load(rest, allow_pickle=False))
+        except (OSError, ValueError, TypeError) as error:
+            raise LaunchError(f"--arg {text}: expected a file of NumPy's, FILE.npy, of numbers: {error}") from error
     shape, _, dtype_name = rest.partition(":")
     dtype = getattr(torch, dtype_name or "float32", None)
     make = _MAKERS.get(kind)

@@ -100,6 +100,8 @@ def test_the_page_is_written_where_no_browser_is_wanted(source: Path, tmp_path: 
         ("{source} --kernel scale --arg n=3", "--arg n=…: kernels of .cu files take arguments by position"),
         ("{source} --kernel scale --arg zeros:3:float99", "--arg: expected randn:1024:float32"),
         ("{source} --kernel scale --arg ones:128:float64", "takes float*"),
+        ("{source} --kernel scale --arg load:none.npy", "--arg load:none.npy: expected a file of NumPy's, FILE.npy"),
+        ("{source} --kernel scale --arg load:{source}", "expected a file of NumPy's, FILE.npy"),
         ("{source} --kernel scale", "takes 1 arguments"),
         ("kernel.cpp", "file: expected a .cu or .ptx file, or file.py::function"),
         ("missing.py::f", "missing.py does not exist"),
