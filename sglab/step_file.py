@@ -37,7 +37,11 @@ def dims(text: str) -> tuple[int, ...]:
 
 
 def add_step_options(step: argparse.ArgumentParser) -> None:
-    step.add_argument("file", help="kernel.cu, kernel.ptx, or file.py::function (Triton, Gluon, Numba, CuTe DSL)")
+    step.add_argument(
+        "file",
+        help="kernel.cu, kernel.ptx, or file.py::function (Triton, Gluon, Numba, CuTe DSL); a file's only "
+        "function needs no name",
+    )
     step.add_argument("--kernel", metavar="NAME", help="where the file has several; a part of the name will do")
     step.add_argument("--grid", type=dims, default=(1,), metavar="X,Y,Z", help="CTAs; default: 1")
     step.add_argument("--block", type=dims, default=(128,), metavar="X,Y,Z", help="threads of a CTA; default: 128")
@@ -67,6 +71,8 @@ def step_file(options: argparse.Namespace) -> None:
     from sglab.events.cluster.columns import readable
     from sglab.widgets.live import LivePage
 
+    if options.html is not None and not options.html.parent.is_dir():
+        raise LaunchError(f"--html: expected a file in a folder that exists; got {options.html}")
     launch = launch_of(options)
     if isinstance(launch, Capture):
         launch = launch.main
@@ -100,8 +106,6 @@ def launch_of(options: argparse.Namespace) -> CapturedLaunch | Capture:
     file, _, function = options.file.partition("::")
     path = Path(file)
     if path.suffix == ".py":
-        if not function:
-            raise LaunchError(f"file: expected {file}::function; got {options.file!r}")
         return _python(_attribute(path, function), options, device, args, named)
     if path.suffix not in (".cu", ".ptx"):
         raise LaunchError(f"file: expected a .cu or .ptx file, or file.py::function; got {options.file!r}")
@@ -168,11 +172,18 @@ def load_module(path: Path) -> ModuleType:
 
 
 def _attribute(path: Path, name: str) -> Any:
-    """What a Python file calls `name`."""
+    """What a Python file calls `name`; without one, its only function."""
     module = load_module(path)
-    if not hasattr(module, name):
-        raise LaunchError(f"file: {path.name} has no {name!r}")
-    return getattr(module, name)
+    if name and hasattr(module, name):
+        return getattr(module, name)
+    own = {each: value for each, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
+    functions = {each: value for each, value in own.items() if callable(value) and not isinstance(value, type)}
+    if not name and len(functions) == 1:
+        return next(iter(functions.values()))
+    listed = ", ".join(map(shlex.quote, functions)) or "no function"
+    if name:
+        raise LaunchError(f"file: {path.name} has no {name!r}; it has {listed}")
+    raise LaunchError(f"file: expected {path.name}::function, of {listed}; got {path.name!r}")
 
 
 def arguments(specifications: Sequence[str], seed: int) -> tuple[list[Any], dict[str, Any]]:
@@ -207,7 +218,10 @@ def _value(text: str) -> Any:
             pass
     kind, _, rest = text.partition(":")
     if kind == "load":
-        return torch.from_numpy(np.load(rest, allow_pickle=False))
+        try:
+            return torch.from_numpy(np.load(rest, allow_pickle=False))
+        except (OSError, ValueError, TypeError) as error:
+            raise LaunchError(f"--arg {text}: expected a file of NumPy's, FILE.npy, of numbers: {error}") from error
     shape, _, dtype_name = rest.partition(":")
     dtype = getattr(torch, dtype_name or "float32", None)
     make = _MAKERS.get(kind)

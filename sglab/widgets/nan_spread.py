@@ -173,7 +173,8 @@ def sentence(event: NanEvent, infinite: bool = False) -> str:
         return f"{opcode} made {what} in {_few(event.written)}{where}: nothing that it read was."
     if event.role == "came":
         place = next((place.text for place in event.places if not place.written), "outside")
-        return f"{what} came in from {place}, with {opcode}{where}."
+        told = f"{what} came in from {place}, with {opcode}{where}"
+        return told if told.endswith("…") else f"{told}."
     if event.role == "stored":
         place = next((place.text for place in event.places if place.written), "memory")
         return f"{opcode}{where} stored it to {place}."

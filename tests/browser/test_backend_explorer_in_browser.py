@@ -53,6 +53,27 @@ def test_at_1000_px_every_column_is_seen(host: Host) -> None:
     assert scroll.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
 
 
+SCROLL = """widget => {
+  const area = [...widget.querySelectorAll(".sg-view, .sg-body")].find((each) => {
+    each.scrollTop = 250;
+    return each.scrollTop > 0;
+  });
+  return area.getBoundingClientRect().top;
+}"""
+
+
+@pytest.mark.parametrize("width", [850, 1200])
+def test_heads_of_columns_stay_in_sight(host: Host, width: int) -> None:
+    """Below 900 px the whole body scrolls, above it the view."""
+    host.page.set_viewport_size({"width": width, "height": 600})
+    host.show(BackendExplorer([300, 1000, 77], model="DeepSeek-V3", machine="B200"))
+    widget = host.page.locator("#widget .sg-widget")
+    expect(widget.locator(".sg-placeholder")).to_be_empty()
+    settled(host.page)
+    top = widget.evaluate(SCROLL)
+    assert widget.locator("thead th").first.evaluate("each => each.getBoundingClientRect().top") >= top - 1
+
+
 def test_a_drawing_leaves_the_page_where_its_reader_has_it(
     host: Host, shown: Locator, explorer: BackendExplorer
 ) -> None:

@@ -58,3 +58,18 @@ def test_a_notebook_keeps_a_picture_and_a_cell_that_runs_again_frees_its_widget(
     lab.run(1)
     lab.run(2)
     expect(lab.page.locator(".jp-OutputArea-output").last).to_have_text("open [False, True]")
+
+
+def test_without_a_kernel_the_picture_stands_alone(open_lab: Callable[..., LabNotebook]) -> None:
+    """Below it ipywidgets says that it found no model; the note of the picture says what to do."""
+    lab = open_lab(["from sglab.widgets import SplitKV\nSplitKV([300])"])
+    lab.run(0)
+    picture = lab.page.locator("[class^=sglab-] img")
+    expect(picture).to_have_attribute("src", re.compile("^data:image/(webp|png);base64,"))
+    lab.page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+    lab.page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    lab.page.reload()
+    expect(picture).to_be_visible()
+    error = lab.page.get_by_text("Error displaying widget")
+    expect(error).to_have_count(1)
+    expect(error).to_be_hidden()

@@ -59,7 +59,7 @@ def test_the_debugger_steps_and_the_timeline_follows(browser: Browser, session, 
         session.step(count=2)
         expect(debugger.get_by_text("step 3 of")).to_be_visible()
         live.close()
-        expect(debugger.get_by_text("Disconnected").first).to_be_visible()
+        expect(debugger.get_by_role("alert").first).to_contain_text("or the command that opened this page")
         context.close()
         assert not errors
 

@@ -32,6 +32,7 @@ CUT_WAITS = """() => [...document.querySelectorAll(".sbr-since")]
 def test_placeholders(name: str, width: int, page: Page, saved: Callable[[str], Path]) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(saved(name).as_uri())
+    page.get_by_role("button", name="More controls").first.click()
     settled(page)
     assert page.evaluate(CUT_PLACEHOLDERS, SEARCH_BUTTON) == []
 

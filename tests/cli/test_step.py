@@ -100,6 +100,8 @@ def test_the_page_is_written_where_no_browser_is_wanted(source: Path, tmp_path: 
         ("{source} --kernel scale --arg n=3", "--arg n=…: kernels of .cu files take arguments by position"),
         ("{source} --kernel scale --arg zeros:3:float99", "--arg: expected randn:1024:float32"),
         ("{source} --kernel scale --arg ones:128:float64", "takes float*"),
+        ("{source} --kernel scale --arg load:none.npy", "--arg load:none.npy: expected a file of NumPy's, FILE.npy"),
+        ("{source} --kernel scale --arg load:{source}", "expected a file of NumPy's, FILE.npy"),
         ("{source} --kernel scale", "takes 1 arguments"),
         ("kernel.cpp", "file: expected a .cu or .ptx file, or file.py::function"),
         ("missing.py::f", "missing.py does not exist"),
@@ -114,11 +116,29 @@ def test_refusals_are_one_line(text: str, message: str, source: Path, capsys: py
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("", "expected .*::function"), ("::other", "has no 'other'"), ("::number", "expected a kernel or a function")]
-)  # fmt: skip
+    [
+        ("::other", "has no 'other'; it has double, both, nothing"),
+        ("::number", "expected a kernel or a function"),
+        ("", "expected .*::function, of double, both, nothing; got"),
+    ],
+)
 def test_a_python_file_needs_a_function(module: Path, name: str, message: str) -> None:
     with pytest.raises(LaunchError, match=message):
         launched(f"{module}{name}")
+
+
+def test_the_only_function_of_a_python_file_needs_no_name(module: Path) -> None:
+    module.write_text(MODULE.partition("def both")[0])
+    launch = launched(f"{module} --arg ones:64 --arg zeros:64 --arg 64 --arg BLOCK=64")
+    assert not isinstance(launch, Capture) and launch.tensors["x_ptr"].numel() == 64
+
+
+def test_a_page_in_a_folder_that_is_missing_is_refused_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["step", "missing.cu", "--html", str(tmp_path / "none" / "page.html")]) == 2
+    told = capsys.readouterr().err
+    assert "--html: expected a file in a folder that exists" in told and "missing.cu" not in told
 
 
 def test_a_function_that_launches_nothing_is_refused(module: Path) -> None:

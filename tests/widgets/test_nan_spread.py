@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 from sglab.emulator.nans import ROLES
 from sglab.widgets import NanSpread
+from sglab.widgets.nan_spread import sentence
 from tests.support.launches.nan_sessions import LANES, empty_row, softmax
 
 
@@ -50,3 +53,12 @@ def test_looking_again_and_running_again() -> None:
 def test_what_is_no_launch_is_refused() -> None:
     with pytest.raises(TypeError, match="launch must be what"):
         NanSpread(torch.zeros(3))  # type: ignore[arg-type]
+
+
+def test_a_long_mnemonic_ends_a_sentence_with_one_sign() -> None:
+    opcode = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+    place = SimpleNamespace(text="kv+0x40", written=False)
+    came = SimpleNamespace(
+        role="came", kind="operation", instruction=SimpleNamespace(opcode=opcode), places=[place], lanes_written=4
+    )
+    assert sentence(came) == "NaN came in from kv+0x40, with cp.async.bulk.tensor…"

@@ -30,7 +30,7 @@ interface Pending {
 const PATIENCE_MS = 4000;
 const RAREST_MS = 60_000;
 export const DISCONNECTED =
-  "Disconnected: the Python kernel was restarted or stopped. What was loaded stays; run the cells again from the top to continue.";
+  "Disconnected: the Python kernel was restarted or stopped. What was loaded stays; to continue, run the cells again from the top, or the command that opened this page.";
 
 export class Channel {
   readonly connectionChanged = new Emitter<Connection>();
