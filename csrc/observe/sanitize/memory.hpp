@@ -43,7 +43,7 @@ class MemorySanitizer final : public Detector {
                 taint_.follows(w, static_cast<std::uint32_t>(inst - w.code));
     if (shuffles_) taint_.look_at_shuffle(w, inst);
   }
-  void warp_synced(const Actor& actor, bool memory) override;
+  void warp_synced(const Actor& actor, std::uint32_t all, bool memory) override;
 
   // Whether the instruction that has been executed must be followed although nothing was tainted before.
   bool begins() const { return begins_; }
