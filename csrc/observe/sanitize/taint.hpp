@@ -126,10 +126,9 @@ class Taint {
   std::vector<std::uint8_t> register_bytes_;                            // of a lane, by place / kSlotUnit
   std::unordered_map<std::uint32_t, Origin> origins_;                   // by instruction that loaded
   std::unordered_map<std::uint64_t, std::vector<Registers>> clusters_;  // by Cluster::index; by Warp::slot
-  struct Source {
-    std::uint32_t lane, members;
-  };
-  Source sources_[32]{};      // by lane, of the shfl.sync that is executed
+  // Of the shfl.sync that is executed, by lane.
+  std::uint32_t sources_[32]{};  // where it takes its value from
+  std::uint32_t members_[32]{};
   std::uint32_t absent_ = 0;  // its lanes whose source did not take part
   const Cluster* cached_ = nullptr;
   std::vector<Registers>* cached_warps_ = nullptr;

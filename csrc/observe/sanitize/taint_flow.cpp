@@ -160,24 +160,44 @@ void Taint::pack(const Actor& actor) {
 }
 
 void Taint::look_at_shuffle(const Warp& w, const Inst* i) {
-  const std::uint32_t *const step = lanes32(w, i->b), *const control = lanes32(w, i->c),
-                             *const members = lanes32(w, i->extra->refs[0]);
-  const auto mode = static_cast<Shuffle>(i->imm);
-  for (int lane = 0; lane < 32; ++lane) {
-    const ShuffleSource source = shuffle_source(mode, lane, step[lane], control[lane]);
-    sources_[lane] = {static_cast<std::uint32_t>(source.lane), members[lane]};
+  const std::uint32_t *const step = lanes32(w, i->b), *const control = lanes32(w, i->c);
+  // The mode is a constant in each of these loops, so that compilers make vectors of them.
+  const auto look = [&](auto mode) {
+    for (int lane = 0; lane < 32; ++lane)
+      sources_[lane] =
+          static_cast<std::uint32_t>(shuffle_source(mode(), lane, step[lane], control[lane]).lane);
+  };
+  switch (static_cast<Shuffle>(i->imm)) {
+    case Shuffle::kUp:
+      look([] { return Shuffle::kUp; });
+      break;
+    case Shuffle::kDown:
+      look([] { return Shuffle::kDown; });
+      break;
+    case Shuffle::kBfly:
+      look([] { return Shuffle::kBfly; });
+      break;
+    case Shuffle::kIdx:
+      look([] { return Shuffle::kIdx; });
   }
+  std::copy_n(lanes32(w, i->extra->refs[0]), 32, members_);
 }
 
 bool Taint::found_absent(const Actor& actor, std::uint32_t all) {
-  absent_ = 0;
-  for (std::uint32_t rest = actor.lanes; rest != 0; rest &= rest - 1) {
-    const int lane = first_lane(rest);
-    const auto [from, members] = sources_[lane];
-    const bool here = (actor.lanes >> from & 1u) != 0;
-    const bool there = here ? sources_[from].members == members : (all >> from & 1u) != 0;
-    if (!there) absent_ |= 1u << lane;
+  const std::uint32_t members = members_[first_lane(actor.lanes)];
+  std::uint32_t there = 0, alike = 0;
+  for (int lane = 0; lane < 32; ++lane) {
+    there |= (all >> sources_[lane] & 1u) << lane;
+    alike |= (members_[lane] == members ? 1u : 0u) << lane;
   }
+  if ((actor.lanes & ~alike) != 0) {
+    for (std::uint32_t rest = actor.lanes; rest != 0; rest &= rest - 1) {
+      const int lane = first_lane(rest);
+      const std::uint32_t from = sources_[lane];
+      if ((actor.lanes >> from & 1u) != 0 && members_[from] != members_[lane]) there &= ~(1u << lane);
+    }
+  }
+  absent_ = actor.lanes & ~there;
   return absent_ != 0;
 }
 
@@ -185,7 +205,7 @@ std::uint32_t Taint::shuffled(const Actor& actor, std::uint32_t source) const {
   std::uint32_t result = 0;
   for (std::uint32_t rest = actor.lanes; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);
-    result |= (source >> sources_[lane].lane & 1u) << lane;
+    result |= (source >> sources_[lane] & 1u) << lane;
   }
   return result;
 }
