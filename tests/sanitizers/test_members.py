@@ -136,3 +136,68 @@ def test_sets_do_not_take_from_each_other() -> None:
     assert kinds(run(f"{halves} shfl.sync.bfly.b32 %r5, %r1, 16, 31, %r9; {TAKEN}", {"memory"})) == [
         "shuffle_from_absent_lane"
     ]
+
+
+APART = "@%p1 bra FEW; {rest} bra.uni MEET; FEW: {few} MEET: {use}"
+"""Lanes 8 to 31 of the second warp execute `few`, all others `rest`."""
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("sync", SYNCS.values(), ids=list(SYNCS))
+def test_members_may_come_to_another_instruction(sync: str, scheduler: str) -> None:
+    use = f"{STORE} {TAKEN}"
+    body = APART.format(few=STORE + sync, rest=sync, use=use)
+    assert run(body, {"barriers", "memory", "races"}, scheduler=scheduler) == []
+    loop = "ROUND: " + body + " add.u32 %r4, %r4, 1; setp.lt.u32 %p4, %r4, 3; @%p4 bra ROUND;"
+    assert run(loop, {"barriers", "memory", "races"}, scheduler=scheduler) == []
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_members_that_came_to_another_have_missed_nothing(scheduler: str) -> None:
+    """Lanes 8 to 31 store what the others will store, come to the second shuffle and exit; only then these go on."""
+    sync = SYNCS["shfl"]
+    body = f"""
+    .shared .align 4 .b32 flag; setp.ge.u32 %p1, %r1, 8;
+    @%p1 bra LATER; {sync}
+    WAIT: ld.volatile.shared.u32 %r8, [flag]; setp.eq.u32 %p4, %r8, 0; @%p4 bra WAIT;
+    LATER: {STORE}
+    @!%p1 bra DONE; {sync} st.volatile.shared.u32 [flag], 1; ret;
+    DONE: """
+    assert run(body, {"barriers"}, threads=32, scheduler=scheduler) == []
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_garbage_is_handed_on_from_another_instruction(scheduler: str) -> None:
+    """%r12 was never written: lanes 8 to 31 of the second warp give it, the others take it."""
+    few = "shfl.sync.bfly.b32 %r7, %r12, 31, 31, -1;"
+    rest = "shfl.sync.bfly.b32 %r5, %r1, 31, 31, -1;"
+    found = run(APART.format(few=few, rest=rest, use=TAKEN), {"memory"}, scheduler=scheduler)
+    assert kinds(found) == ["uninitialised_register"]
+    assert found[0].at.warp == 1 and found[0].at.lanes == FEW & 0xFF
+    clean = "shfl.sync.bfly.b32 %r7, %r12, 1, 31, -1;", "shfl.sync.bfly.b32 %r5, %r1, 1, 31, -1;"
+    assert run(APART.format(few=clean[0], rest=clean[1], use=TAKEN), {"memory"}, scheduler=scheduler) == []
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_garbage_spoils_what_all_compute_together(scheduler: str) -> None:
+    few, rest = "redux.sync.add.u32 %r5, %r12, -1;", "redux.sync.add.u32 %r5, %r1, -1;"
+    found = run(APART.format(few=few, rest=rest, use=TAKEN), {"memory"}, scheduler=scheduler)
+    assert kinds(found) == ["uninitialised_register"] and found[0].at.lanes == 0xFFFFFFFF
+
+
+def test_what_a_shuffle_takes_from_lanes_at_another_operation_is_undefined() -> None:
+    found = run(APART.format(few="bar.warp.sync -1;", rest=SYNCS["shfl"], use=TAKEN), {"memory"})
+    assert sorted(kinds(found)) == ["member_operations_differ", "shuffle_from_absent_lane"]
+    assert next(each for each in found if each.kind == "member_operations_differ").severity == "warning"
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("pairs", [("bar.warp.sync -1;", "bar.warp.sync -1;"), (SYNCS["vote"], SYNCS["vote"])])
+def test_two_barriers_of_a_warp_order_memory_as_one_does(pairs: tuple[str, str], scheduler: str) -> None:
+    """Lane 8 stores, lane 0 loads behind the barrier; a vote orders nothing."""
+    few = f"st.shared.u32 [cell], %r1; {pairs[0]}"
+    rest = f"{pairs[1]} ld.shared.u32 %r5, [cell];"
+    one = "setp.eq.u32 %p1, %r1, 8;"
+    body = ".shared .align 4 .b32 cell; " + one + APART.format(few=few, rest=rest, use=TAKEN)
+    found = kinds(run(body, {"races"}, threads=32, scheduler=scheduler))
+    assert found == ([] if "bar" in pairs[0] else ["missing_warp_sync"])

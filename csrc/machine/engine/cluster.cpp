@@ -56,6 +56,7 @@ void start_warp(Warp& w, Cluster& cluster, Cta& cta, std::uint32_t slot) {
   w.groups[0] = Group{};
   w.groups[0].mask = w.live;
   w.frames.clear();
+  w.meetings.clear();
 }
 
 }  // namespace

@@ -52,10 +52,19 @@ void merge(Warp& w) {
   }
 }
 
+const Inst* next_of_meeting(Warp& w) {
+  std::uint32_t i = 0;
+  while (!w.groups[i].arrived || w.meeting_of(w.groups[i].mask) == nullptr) ++i;
+  select(w, i);
+  return w.code + w.groups[i].pc;
+}
+
 }  // namespace
 
 const Inst* choose(Warp& w) {
   if (w.group_count == 0) return nullptr;
+  if (!w.meetings.empty()) [[unlikely]]
+    return next_of_meeting(w);
   if (w.group_count == 1) {
     w.hurry = false;
     if (w.groups[0].wait != Wait::kReady) return nullptr;

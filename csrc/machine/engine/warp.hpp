@@ -55,6 +55,16 @@ struct Frame {
   std::shared_ptr<const std::vector<std::uint8_t>> saved;
 };
 
+// Lanes that have come to .sync instructions with the same member mask, at several places. They execute the
+// instruction one place after the other, and nothing else of the warp runs in between.
+struct Meeting {
+  std::uint32_t pc = 0;    // one of the places
+  std::uint32_t all = 0;   // lanes that exchange
+  std::uint32_t left = 0;  // that have not executed it yet
+  bool taken = false;      // `given` is known: the first of them have executed it
+  std::array<std::uint64_t, 32> given{};
+};
+
 struct Warp {
   std::uint8_t* bank[2] = {nullptr, nullptr};  // registers, constants; by Ref's top bit
   std::uint32_t* predicates = nullptr;
@@ -88,8 +98,16 @@ struct Warp {
   std::uint64_t* visited = nullptr;  // see Tally
   std::array<Group, 32> groups;
   std::vector<Frame> frames;
+  std::vector<Meeting> meetings;  // while they last
 
   Group& current() { return groups[group]; }
+  // The meeting that some of the lanes still have a part in; nullptr: none.
+  const Meeting* meeting_of(std::uint32_t lanes) const {
+    for (const Meeting& m : meetings) {
+      if ((m.left & lanes) != 0) return &m;
+    }
+    return nullptr;
+  }
 };
 
 // Handlers end a group's run with one of these; all return what the handler must return.

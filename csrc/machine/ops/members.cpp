@@ -1,16 +1,22 @@
 #include "machine/ops/members.hpp"
 
+#include <algorithm>
 #include <array>
+#include <string>
 
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/fault.hpp"
 #include "machine/engine/warning.hpp"
+#include "machine/program/program.hpp"
 
 namespace sglab::emu {
 namespace {
 
+enum class Standing { kTogether, kApart, kIncomplete };
+
 struct Set {
   std::uint32_t members, lanes;
+  Standing standing;
 };
 
 struct Sets {
@@ -18,11 +24,29 @@ struct Sets {
   unsigned count = 0;
 };
 
+bool has_members(const Program& program, std::uint32_t pc) {
+  const Act act = program.effects[pc].act;
+  return act == Act::kWarpSync || act == Act::kWarpExchange;
+}
+
+bool waits_for(const Warp& w, const Group& g, std::uint32_t members) {
+  return g.wait == Wait::kWarp && g.key == members && has_members(*w.program, g.pc);
+}
+
+Standing standing_of(const Warp& w, std::uint32_t members) {
+  std::uint32_t elsewhere = 0;
+  for (std::uint32_t k = 0; k < w.group_count; ++k) {
+    if (k != w.group && waits_for(w, w.groups[k], members)) elsewhere |= w.groups[k].mask;
+  }
+  if ((members & w.live & ~(w.mask | elsewhere)) != 0) return Standing::kIncomplete;
+  return elsewhere == 0 ? Standing::kTogether : Standing::kApart;
+}
+
 Sets sets_of(const Warp& w, Ref ref) {
   Sets sets;
   for (std::uint32_t rest = w.mask; rest != 0;) {
     const std::uint32_t members = lanes32(w, ref)[std::countr_zero(rest)];
-    const Set set{members, naming(w, ref, rest, members)};
+    const Set set{members, naming(w, ref, rest, members), standing_of(w, members)};
     sets.all[sets.count++] = set;
     rest &= ~set.lanes;
   }
@@ -54,28 +78,92 @@ void set_aside(Warp& w, const Inst* i, const Set& set) {
   w.mask &= ~set.lanes;
 }
 
+// The same opcode and qualifiers; operands may differ.
+bool same_operation(const Inst& a, const Inst& b) {
+  return a.body == b.body && a.imm == b.imm;
+}
+
+// All members wait, at several instructions. Those at the same operation exchange. Lanes at different ones
+// would wait for each other by the ISA's text, for ever; they go on, too.
+void convene(Warp& w, const Inst* i, const Set& set) {
+  const auto first = static_cast<std::ptrdiff_t>(w.meetings.size());
+  for (std::uint32_t k = 0; k < w.group_count; ++k) {
+    Group& g = w.groups[k];
+    if (!waits_for(w, g, set.members)) continue;
+    g.wait = Wait::kReady;
+    g.arrived = true;
+    auto meeting = std::find_if(w.meetings.begin() + first, w.meetings.end(),
+                                [&](const Meeting& m) { return same_operation(w.code[m.pc], w.code[g.pc]); });
+    if (meeting == w.meetings.end()) meeting = w.meetings.insert(meeting, Meeting{.pc = g.pc});
+    meeting->all = meeting->left = meeting->all | g.mask;
+  }
+  const auto own = std::find_if(w.meetings.begin() + first, w.meetings.end(),
+                                [&](const Meeting& m) { return (m.all & set.lanes) != 0; });
+  for (auto other = w.meetings.begin() + first; other != w.meetings.end(); ++other) {
+    if (other == own) continue;
+    warn(w, i, set.lanes, "member_operations_differ",
+         "lanes " + hex(own->all) + " execute it and lanes " + hex(other->all) + " " +
+             std::string(opcode_of(*w.program, other->pc)) + ", all with the member mask " +
+             hex(set.members) + ": they wait for each other and exchange nothing; PTX leaves it undefined");
+  }
+}
+
+// The current group executes its part of a meeting. What lanes give is read before any of them writes.
+const Inst* take_part(Warp& w, const Inst* i, const Exchange& exchange) {
+  const auto meeting = std::find_if(w.meetings.begin(), w.meetings.end(),
+                                    [&](const Meeting& m) { return (m.left & w.mask) != 0; });
+  if (!meeting->taken) {
+    exchange.take(w, i, 0xffffffffu, meeting->given);
+    for (std::uint32_t k = 0; k < w.group_count; ++k) {
+      const Group& g = w.groups[k];
+      if (k != w.group && (g.mask & meeting->left) != 0)
+        exchange.take(w, w.code + g.pc, g.mask, meeting->given);
+    }
+    meeting->taken = true;
+  }
+  Group& own = w.current();
+  check(w, i, {static_cast<std::uint32_t>(own.key), w.mask, Standing::kApart});
+  exchange.give(w, i, w.mask, meeting->all, meeting->given);
+  own.arrived = false;
+  meeting->left &= ~w.mask;
+  if (meeting->left == 0) w.meetings.erase(meeting);
+  if (w.meetings.empty()) return i + 1;
+  own.pc = static_cast<std::uint32_t>(i - w.code) + 1;
+  return nullptr;
+}
+
 }  // namespace
 
-const Inst* exchange_by_sets(Warp& w, const Inst* i, Ref ref, const std::function<void(std::uint32_t)>& f) {
+const Inst* exchange_by_sets(Warp& w, const Inst* i, Ref ref, const Exchange& exchange) {
+  if (!w.meetings.empty()) return take_part(w, i, exchange);
   gather_waiting(w, i);
-  const std::uint32_t present = w.mask;
   const Sets sets = sets_of(w, ref);
-  const auto complete = [&](const Set& set) { return (set.members & w.live & ~present) == 0; };
   for (unsigned k = 0; k < sets.count; ++k) {
     const Set& set = sets.all[k];
-    if (!complete(set)) continue;
+    if (set.standing != Standing::kTogether) continue;
     check(w, i, set);
-    f(set.lanes);
+    Exchange::Given given{};
+    exchange.take(w, i, 0xffffffffu, given);
+    exchange.give(w, i, set.lanes, set.lanes, given);
   }
+  const Inst* next = i + 1;
   for (unsigned k = 0; k < sets.count; ++k) {
     const Set& set = sets.all[k];
-    if (complete(set)) continue;
-    if (w.mask == set.lanes) return block_for_lanes(w, i, set.members);
-    set_aside(w, i, set);
+    if (set.standing == Standing::kTogether) continue;
+    if (w.mask == set.lanes)
+      next = block_for_lanes(w, i, set.members);
+    else
+      set_aside(w, i, set);
   }
+  for (unsigned k = 0; k < sets.count; ++k) {
+    if (sets.all[k].standing == Standing::kApart) convene(w, i, sets.all[k]);
+  }
+  if (next == nullptr) return next;
   w.group_mask = w.current().mask;
   w.partial = w.group_mask != w.live;
-  return i + 1;
+  if (w.meetings.empty()) return next;
+  w.current().pc = static_cast<std::uint32_t>(i - w.code) + 1;
+  return nullptr;
 }
 
 }  // namespace sglab::emu

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 
 #include "machine/engine/cluster.hpp"
@@ -21,23 +22,43 @@ void merge_predicate(Warp& w, Ref ref, std::uint32_t value, std::uint32_t lanes)
   w.predicates[ref] = (w.predicates[ref] & ~lanes) | (value & lanes);
 }
 
+// What each lane gives of a register.
+template <class T>
+struct Values {
+  T of[32];
+  void take(const Warp& w, Ref ref, std::uint32_t lanes) {
+    const T* const a = read_register<T>(w, ref);
+    if (lanes == 0xffffffffu) {
+      std::copy_n(a, 32, of);
+    } else {
+      for_lanes(lanes, [&](int l) { of[l] = a[l]; });
+    }
+  }
+};
+
 // shfl.sync.mode.b32 d|p, a, b, c, members
-const Inst* shfl(Warp& w, const Inst* i) {
-  return exchange(w, i, i->extra->refs[0], [&](std::uint32_t lanes) {
-    const auto *const a = read_register<std::uint32_t>(w, i->a),
-                      *const b = read_register<std::uint32_t>(w, i->b),
-                      *const c = read_register<std::uint32_t>(w, i->c);
+struct ShuffleOp {
+  using Given = Values<std::uint32_t>;
+  static void take(const Warp& w, const Inst* i, std::uint32_t lanes, Given& given) {
+    given.take(w, i->a, lanes);
+  }
+  static void give(Warp& w, const Inst* i, std::uint32_t lanes, std::uint32_t, const Given& given) {
+    const auto *const b = read_register<std::uint32_t>(w, i->b), *const c =
+                                                                     read_register<std::uint32_t>(w, i->c);
+    auto* const d = write_register<std::uint32_t>(w, i->d);
     const auto mode = static_cast<Shuffle>(i->imm);
-    std::uint32_t values[32], inside = 0;
+    std::uint32_t inside = 0;
     for_lanes(lanes, [&](int l) {
       const ShuffleSource source = shuffle_source(mode, l, b[l], c[l]);
-      values[l] = a[source.lane];
+      d[l] = given.of[source.lane];
       inside |= static_cast<std::uint32_t>(source.inside) << l;
     });
-    auto* const d = write_register<std::uint32_t>(w, i->d);
-    for_lanes(lanes, [&](int l) { d[l] = values[l]; });
     if (i->target != 2) merge_predicate(w, i->target, inside, lanes);
-  });
+  }
+};
+
+const Inst* shfl(Warp& w, const Inst* i) {
+  return exchange<ShuffleOp>(w, i, i->extra->refs[0]);
 }
 
 void build_shfl(Builder& b) {
@@ -65,19 +86,28 @@ void build_shfl(Builder& b) {
 enum Vote { kAll, kAny, kUni, kBallot };
 
 // vote.sync.mode d, {!}p, members
-const Inst* vote(Warp& w, const Inst* i) {
-  return exchange(w, i, i->b, [&](std::uint32_t lanes) {
-    const std::uint32_t votes = predicate_lanes(w, i->a) & lanes;
+struct VoteOp {
+  using Given = std::uint32_t;  // those for which it holds
+  static void take(const Warp& w, const Inst* i, std::uint32_t lanes, Given& given) {
+    const std::uint32_t votes = predicate_lanes(w, i->a);
+    given = lanes == 0xffffffffu ? votes : (given & ~lanes) | (votes & lanes);
+  }
+  static void give(Warp& w, const Inst* i, std::uint32_t lanes, std::uint32_t all, const Given& given) {
+    const std::uint32_t votes = given & all;
     if (i->imm == kBallot) {
       auto* const d = write_register<std::uint32_t>(w, i->d);
       for_lanes(lanes, [&](int l) { d[l] = votes; });
       return;
     }
-    const bool result = i->imm == kAll   ? votes == lanes
+    const bool result = i->imm == kAll   ? votes == all
                         : i->imm == kAny ? votes != 0
-                                         : votes == lanes || votes == 0;
+                                         : votes == all || votes == 0;
     merge_predicate(w, i->d, result ? lanes : 0, lanes);
-  });
+  }
+};
+
+const Inst* vote(Warp& w, const Inst* i) {
+  return exchange<VoteOp>(w, i, i->b);
 }
 
 void build_vote(Builder& b) {
@@ -91,26 +121,31 @@ void build_vote(Builder& b) {
 
 // match.any d, a, members; match.all d|p, a, members
 template <class T, bool All>
-const Inst* match(Warp& w, const Inst* i) {
-  return exchange(w, i, i->b, [&](std::uint32_t lanes) {
-    const T* const a = read_register<T>(w, i->a);
-    T values[32];
-    for_lanes(lanes, [&](int l) { values[l] = a[l]; });
+struct MatchOp {
+  using Given = Values<T>;
+  static void take(const Warp& w, const Inst* i, std::uint32_t lanes, Given& given) {
+    given.take(w, i->a, lanes);
+  }
+  static std::uint32_t equal_to(T value, std::uint32_t all, const Given& given) {
+    std::uint32_t same = 0;
+    for_lanes(all, [&](int l) { same |= (given.of[l] == value ? 1u : 0u) << l; });
+    return same;
+  }
+  static void give(Warp& w, const Inst* i, std::uint32_t lanes, std::uint32_t all, const Given& given) {
     auto* const d = write_register<std::uint32_t>(w, i->d);
-    const T first = values[std::countr_zero(lanes)];
-    std::uint32_t equal_first = 0;
-    for_lanes(lanes, [&](int l) { equal_first |= (values[l] == first ? 1u : 0u) << l; });
-    if (All) {
-      for_lanes(lanes, [&](int l) { d[l] = equal_first == lanes ? lanes : 0; });
-      if (i->target != 2) merge_predicate(w, i->target, equal_first == lanes ? lanes : 0, lanes);
+    if (!All) {
+      for_lanes(lanes, [&](int l) { d[l] = equal_to(given.of[l], all, given); });
       return;
     }
-    for_lanes(lanes, [&](int l) {
-      std::uint32_t same = 0;
-      for_lanes(lanes, [&](int k) { same |= (values[k] == values[l] ? 1u : 0u) << k; });
-      d[l] = same;
-    });
-  });
+    const bool alike = equal_to(given.of[std::countr_zero(all)], all, given) == all;
+    for_lanes(lanes, [&](int l) { d[l] = alike ? all : 0; });
+    if (i->target != 2) merge_predicate(w, i->target, alike ? lanes : 0, lanes);
+  }
+};
+
+template <class T, bool All>
+const Inst* match(Warp& w, const Inst* i) {
+  return exchange<MatchOp<T, All>>(w, i, i->b);
 }
 
 void build_match(Builder& b) {
@@ -152,22 +187,32 @@ std::uint32_t reduce(Reduction op, std::uint32_t x, std::uint32_t y) {
   }
 }
 
-const Inst* redux(Warp& w, const Inst* i) {
-  return exchange(w, i, i->b, [&](std::uint32_t lanes) {
-    const auto* const a = read_register<std::uint32_t>(w, i->a);
-    std::uint32_t result = a[std::countr_zero(lanes)];
-    for_lanes(lanes & (lanes - 1),
-              [&](int l) { result = reduce(static_cast<Reduction>(i->imm), result, a[l]); });
+struct ReduceOp {
+  using Given = Values<std::uint32_t>;
+  static void take(const Warp& w, const Inst* i, std::uint32_t lanes, Given& given) {
+    given.take(w, i->a, lanes);
+  }
+  static void give(Warp& w, const Inst* i, std::uint32_t lanes, std::uint32_t all, const Given& given) {
+    std::uint32_t result = given.of[std::countr_zero(all)];
+    for_lanes(all & (all - 1),
+              [&](int l) { result = reduce(static_cast<Reduction>(i->imm), result, given.of[l]); });
     auto* const d = write_register<std::uint32_t>(w, i->d);
     for_lanes(lanes, [&](int l) { d[l] = result; });
-  });
+  }
+};
+
+const Inst* redux(Warp& w, const Inst* i) {
+  return exchange<ReduceOp>(w, i, i->b);
 }
 
 enum FloatReduction { kMax = 1, kAbs = 2, kNan = 4 };
 
-const Inst* redux_float(Warp& w, const Inst* i) {
-  return exchange(w, i, i->b, [&](std::uint32_t lanes) {
-    const auto* const a = read_register<std::uint32_t>(w, i->a);
+struct ReduceFloatOp {
+  using Given = Values<std::uint32_t>;
+  static void take(const Warp& w, const Inst* i, std::uint32_t lanes, Given& given) {
+    given.take(w, i->a, lanes);
+  }
+  static void give(Warp& w, const Inst* i, std::uint32_t lanes, std::uint32_t all, const Given& given) {
     constexpr std::uint32_t kCanonical = 0x7fffffff;
     std::uint32_t best = kCanonical;
     bool any_nan = false, found = false;
@@ -175,8 +220,8 @@ const Inst* redux_float(Warp& w, const Inst* i) {
     const auto key = [](std::uint32_t v) {
       return v >> 31 ? static_cast<std::int32_t>(0x80000000u - v - 1) : static_cast<std::int32_t>(v);
     };
-    for_lanes(lanes, [&](int l) {
-      const std::uint32_t v = i->imm & kAbs ? a[l] & 0x7fffffffu : a[l];
+    for_lanes(all, [&](int l) {
+      const std::uint32_t v = i->imm & kAbs ? given.of[l] & 0x7fffffffu : given.of[l];
       if ((v & 0x7fffffffu) > 0x7f800000u) {
         any_nan = true;
       } else if (!found || (i->imm & kMax ? key(v) > key(best) : key(v) < key(best))) {
@@ -187,7 +232,11 @@ const Inst* redux_float(Warp& w, const Inst* i) {
     if ((i->imm & kNan) && any_nan) best = kCanonical;
     auto* const d = write_register<std::uint32_t>(w, i->d);
     for_lanes(lanes, [&](int l) { d[l] = best; });
-  });
+  }
+};
+
+const Inst* redux_float(Warp& w, const Inst* i) {
+  return exchange<ReduceFloatOp>(w, i, i->b);
 }
 
 void build_redux(Builder& b) {
@@ -210,14 +259,22 @@ void build_redux(Builder& b) {
   b.inst.body = redux;
 }
 
+struct Nothing {};
+
 // elect.sync d|p, members: the lowest member leads.
-const Inst* elect(Warp& w, const Inst* i) {
-  return exchange(w, i, i->a, [&](std::uint32_t lanes) {
-    const auto leader = static_cast<std::uint32_t>(std::countr_zero(lanes));
+struct ElectOp {
+  using Given = Nothing;
+  static void take(const Warp&, const Inst*, std::uint32_t, Given&) {}
+  static void give(Warp& w, const Inst* i, std::uint32_t lanes, std::uint32_t all, const Given&) {
+    const auto leader = static_cast<std::uint32_t>(std::countr_zero(all));
     auto* const d = write_register<std::uint32_t>(w, i->d);
     for_lanes(lanes, [&](int l) { d[l] = leader; });
     merge_predicate(w, i->target, 1u << leader, lanes);
-  });
+  }
+};
+
+const Inst* elect(Warp& w, const Inst* i) {
+  return exchange<ElectOp>(w, i, i->a);
 }
 
 void build_elect(Builder& b) {
@@ -242,8 +299,14 @@ void build_activemask(Builder& b) {
   b.inst.body = activemask;
 }
 
+struct SyncOp {
+  using Given = Nothing;
+  static void take(const Warp&, const Inst*, std::uint32_t, Given&) {}
+  static void give(Warp&, const Inst*, std::uint32_t, std::uint32_t, const Given&) {}
+};
+
 const Inst* warp_sync(Warp& w, const Inst* i) {
-  return exchange(w, i, i->a, [](std::uint32_t) {});
+  return exchange<SyncOp>(w, i, i->a);
 }
 
 void build_warp_sync(Builder& b) {

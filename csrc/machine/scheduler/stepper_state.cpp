@@ -20,6 +20,10 @@ void add_warp(Digest& digest, const Warp& w) {
   for (const Frame& f : w.frames) {
     if (f.mask != 0) digest.add(f.caller, f.call, f.callee, f.depth, f.mask);
   }
+  for (const Meeting& m : w.meetings) {
+    digest.add(m.all, m.left);
+    if (m.taken) digest.add_bytes(m.given.data(), sizeof m.given);
+  }
 }
 
 void add_cta(Digest& digest, const Cta& cta) {

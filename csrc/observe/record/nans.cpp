@@ -80,6 +80,7 @@ void NanRecorder::attempting(const Warp& w, const Inst* inst) {
   const std::vector<Watched>& watched = watched_[pc];
   if (watched.empty() || full()) return;
   lanes_ = active_lanes(w, inst);
+  apart_ = !w.meetings.empty();
   sources_.clear();
   now_.clear();
   for (const Watched& one : watched) {
@@ -107,7 +108,7 @@ void NanRecorder::attempted(const Warp& w, const Inst* inst, const Inst* next) {
   if (later && !watched.empty()) unfilled_[&w].push_back({pc, seen_.tmem});
   if (product && !full()) keep_sources(w, watched);
   if (!watched.empty() && !product && !full()) {
-    const bool joined = next == inst + 1 && inst->guard == kNoGuard;
+    const bool joined = next == inst + 1 && inst->guard == kNoGuard && !apart_;
     const std::uint32_t lanes = joined ? w.group_mask : lanes_;
     std::uint32_t in = 0, out = 0;
     for (std::size_t i = 0; i < watched.size(); ++i) {

@@ -117,6 +117,7 @@ class NanRecorder final : public Observer {
   std::vector<std::uint32_t> sources_;  // NaN lanes of the sources of the instruction being attempted
   std::vector<FloatKind> now_;          // what each of its operands holds
   std::uint32_t lanes_ = 0;
+  bool apart_ = false;      // lanes at other .sync instructions take part
   LaneAccess accesses_[2];  // global, shared
   AccessForm form_;
   Seen seen_;

@@ -104,8 +104,8 @@ void BarrierSanitizer::passed(const Actor& actor, const BarrierUse& use) {
   hear(actor, named_of(actor, use).ends[use.phase % kPhases]);
 }
 
-void BarrierSanitizer::warp_synced(const Actor& actor, bool) {
-  members_.met(actor);
+void BarrierSanitizer::warp_synced(const Actor& actor, std::uint32_t all, bool) {
+  members_.met(actor, all);
 }
 
 void BarrierSanitizer::hear(const Actor& actor, std::uint64_t event) {

@@ -31,7 +31,7 @@ class BarrierSanitizer final : public Detector {
   void exited(const Actor& actor) override;
   void accessed(const Actor& actor, const Access& access) override;
   void fenced(const Actor& actor, const Fence& fence) override;
-  void warp_synced(const Actor& actor, bool memory) override;
+  void warp_synced(const Actor& actor, std::uint32_t all, bool memory) override;
   void arrived(const Actor& actor, const BarrierUse& use) override;
   void passed(const Actor& actor, const BarrierUse& use) override;
   void mbarrier(const Actor& actor, const MbarrierEvent& event) override;

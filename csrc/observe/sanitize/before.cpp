@@ -51,7 +51,9 @@ void Sanitizer::look(const Warp& w, const Inst* inst, const Effects& m, std::uin
         before_.address[first_lane(rest)] =
             address_of(w, extra_address(inst, *inst->extra->map), first_lane(rest));
       return;
+    case Act::kWarpSync:
     case Act::kWarpExchange:
+      if (const Meeting* const meeting = w.meeting_of(lanes)) before_.meeting = meeting->all;
       if (memory_ != nullptr && m.taint == TaintRule::kShuffle) memory_->look_at_shuffle(w, inst, lanes);
       return;
     case Act::kFence:

@@ -140,8 +140,9 @@ class Detector {
   virtual void map_used(const Actor&, const Access&) {}
   virtual void fenced(const Actor&, const Fence&) {}
   // These lanes have met: bar.warp.sync, which orders their memory accesses, or (`memory` false) shfl.sync
-  // and similar ones, which do not.
-  virtual void warp_synced(const Actor&, bool memory) { (void)memory; }
+  // and similar ones, which do not. `all`: with those that have come to another such instruction; nothing
+  // else of the warp happens before these have executed theirs.
+  virtual void warp_synced(const Actor&, std::uint32_t all, bool memory) { (void)all, (void)memory; }
   virtual void arrived(const Actor&, const BarrierUse&) {}
   virtual void passed(const Actor&, const BarrierUse&) {}
   virtual void mbarrier(const Actor&, const MbarrierEvent&) {}

@@ -25,13 +25,13 @@ void MissedMembers::cluster_finished(const Cluster& cluster) {
 }
 
 // Those who come were late, not past it.
-void MissedMembers::forget(const Actor& actor) {
+void MissedMembers::forget(const Actor& actor, std::uint32_t come) {
   const std::uint32_t sync = pc_of(actor);
   const std::uint64_t cluster = actor.warp->cluster->index;
   const std::uint32_t warp = actor.warp->slot;
   const auto end = passed_.lower_bound({cluster, warp + 1, 0, 0});
   for (auto at = passed_.lower_bound({cluster, warp, 0, 0}); at != end;) {
-    if (at->first.sync == sync) at->second.who.lanes &= ~actor.lanes;
+    if (at->first.sync == sync) at->second.who.lanes &= ~come;
     at = at->second.who.lanes == 0 ? passed_.erase(at) : std::next(at);
   }
 }

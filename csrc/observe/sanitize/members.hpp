@@ -18,9 +18,9 @@ class MissedMembers {
   void launched(const Launch& launch);
   void cluster_finished(const Cluster& cluster);
 
-  // The lanes have executed a .sync instruction together.
-  void met(const Actor& actor) {
-    if (!passed_.empty()) forget(actor);
+  // The actor has executed a .sync instruction, for which `all` have come to it or to another one.
+  void met(const Actor& actor, std::uint32_t all) {
+    if (!passed_.empty()) forget(actor, all);
   }
   // They have done something else that others may notice.
   void acted(const Actor& actor) {
@@ -39,7 +39,7 @@ class MissedMembers {
     Party who, waiting;
   };
 
-  void forget(const Actor& actor);
+  void forget(const Actor& actor, std::uint32_t come);
   void follow(const Actor& actor);
 
   Findings& findings_;

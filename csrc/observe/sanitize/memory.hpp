@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "isa/aperture.hpp"
+#include "machine/ops/members.hpp"
 #include "machine/tensor/tmem_transfer.hpp"
 #include "observe/sanitize/detector.hpp"
 #include "observe/sanitize/shadow.hpp"
@@ -39,11 +40,12 @@ class MemorySanitizer final : public Detector {
 
   // A shfl.sync is about to be executed. Where whole warps without taint exchange there is nothing to know.
   void look_at_shuffle(const Warp& w, const Inst* inst, std::uint32_t lanes) {
-    shuffles_ = lanes != 0xffffffffu || (inst->extra->refs[0] & kConstantRef) == 0 ||
-                taint_.follows(w, static_cast<std::uint32_t>(inst - w.code));
+    const Ref members = inst->extra->refs[0];
+    shuffles_ = lanes != 0xffffffffu || taint_.follows(w, static_cast<std::uint32_t>(inst - w.code)) ||
+                ((members & kConstantRef) == 0 && naming(w, members, lanes, lanes32(w, members)[0]) != lanes);
     if (shuffles_) taint_.look_at_shuffle(w, inst);
   }
-  void warp_synced(const Actor& actor, bool memory) override;
+  void warp_synced(const Actor& actor, std::uint32_t all, bool memory) override;
 
   // Whether the instruction that has been executed must be followed although nothing was tainted before.
   bool begins() const { return begins_; }

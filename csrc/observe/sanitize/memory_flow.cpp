@@ -48,9 +48,12 @@ void MemorySanitizer::flow(const Actor& actor, std::uint32_t group) {
   found_bad_ = begins_ = false;
 }
 
-void MemorySanitizer::warp_synced(const Actor& actor, bool memory) {
-  if (memory || taint_.rule(pc_of(actor)) != Rule::kShuffle) return;
-  begins_ = shuffles_ && taint_.found_absent(actor);
+void MemorySanitizer::warp_synced(const Actor& actor, std::uint32_t all, bool memory) {
+  if (memory) return;
+  if (all != actor.lanes) taint_.meet(actor, all);
+  const bool absent =
+      taint_.rule(pc_of(actor)) == Rule::kShuffle && shuffles_ && taint_.found_absent(actor, all);
+  begins_ = absent || all != actor.lanes;
 }
 
 void MemorySanitizer::flow_access(const Actor& actor, std::uint32_t group) {

@@ -67,12 +67,12 @@ void Sanitizer::notify(const Actor& actor, const Effects& m) {
       for (std::uint32_t rest = actor.lanes; rest != 0;) {
         const std::uint32_t members = lanes32(w, actor.inst->a)[first_lane(rest)];
         const Actor set{actor.warp, actor.inst, naming(w, actor.inst->a, rest, members), actor.position};
-        all([&](Detector& d) { d.warp_synced(set, true); });
+        all([&](Detector& d) { d.warp_synced(set, set.lanes | before_.meeting, true); });
         rest &= ~set.lanes;
       }
       break;
     case Act::kWarpExchange:
-      all([&](Detector& d) { d.warp_synced(actor, false); });
+      all([&](Detector& d) { d.warp_synced(actor, actor.lanes | before_.meeting, false); });
       break;
     case Act::kExit: {
       Actor gone = actor;

@@ -122,6 +122,7 @@ void Sanitizer::attempting(const Warp& w, const Inst* inst) {
   const Effects& effects = program_->effects[pc];
   before_.group = w.group_mask;
   before_.lanes = active_lanes(w, inst);
+  before_.meeting = 0;
   look(w, inst, effects, before_.lanes);
 }
 
@@ -130,7 +131,7 @@ void Sanitizer::attempted(const Warp& w, const Inst* inst, const Inst* next) {
   if (before_.watched) {
     const Effects& effects = program_->effects[pc];
     // Lanes that waited there for a .sync instruction have joined.
-    const bool joined = next == inst + 1 && inst->guard == kNoGuard;
+    const bool joined = next == inst + 1 && inst->guard == kNoGuard && before_.meeting == 0;
     const Actor actor{&w, inst, joined ? w.group_mask : before_.lanes, position_};
     const bool arrived = is_named_barrier(effects.act) && before_.arriving && w.groups[w.group].arrived;
     if (actor.lanes != 0 && (!w.retry || arrived)) notify(actor, effects);

@@ -59,6 +59,7 @@ class Sanitizer final : public Observer, public Explanations {
     bool watched;                // it is more than computing, or its registers are being followed
     std::uint32_t lanes, group;  // that execute it; before the guard
     std::uint32_t live;
+    std::uint32_t meeting;  // lanes that have met at several .sync instructions; 0: at one
     bool arriving;
     std::uint64_t phase;
     std::uint32_t number;

@@ -128,8 +128,9 @@ void Taint::decides(const Actor& actor, const Mention& source, std::uint32_t lan
   } else if (origin.space.empty()) {
     finding.kind = "shuffle_from_absent_lane";
     finding.message =
-        "shfl.sync takes a value from a lane that does not take part (it has exited, or names another member "
-        "mask), and the value " +
+        "shfl.sync takes a value from a lane that does not take part (it has exited, names another member "
+        "mask "
+        "or is at another operation), and the value " +
         std::string(how);
     finding.at = origin.at;
     finding.other = party(some);

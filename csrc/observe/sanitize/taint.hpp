@@ -68,7 +68,9 @@ class Taint {
   // A shfl.sync is about to be executed: where each lane takes its value from, before registers change.
   void look_at_shuffle(const Warp& w, const Inst* inst);
   // It has been executed. Whether some lane took its value from one that did not take part.
-  bool found_absent(const Actor& actor);
+  bool found_absent(const Actor& actor, std::uint32_t all);
+  // An exchange has been executed by some of `all`, who take part in it at several instructions.
+  void meet(const Actor& actor, std::uint32_t all);
   // The rules that need no memory.
   void flow(const Actor& actor, std::uint32_t group);
   // A tainted value decides something: a finding, if any of its lanes does. `how`: "decides where control
@@ -78,6 +80,11 @@ class Taint {
   std::uint32_t loaded(const Actor& actor, const char* space, std::uint64_t address, std::uint64_t bytes);
 
  private:
+  // What lanes at several instructions give each other.
+  struct Met {
+    std::uint32_t all, left;  // `left`: have not executed theirs yet
+    Mask given;
+  };
   struct Registers {
     bool begun = false;  // holds Program::unset; most warps of a large grid leave before they come to one
     std::vector<std::pair<std::uint32_t, Mask>> tainted;  // by key, rising: mostly a handful
@@ -86,6 +93,7 @@ class Taint {
                               [](const auto& one, std::uint32_t wanted) { return one.first < wanted; });
     }
     std::uint32_t derived = 0;  // of these, that are not registers of Program::unset
+    std::vector<Met> met;       // while lanes are at several instructions
   };
   void prepare();
   void find_unset();
@@ -102,6 +110,8 @@ class Taint {
   Mask taken(const Actor& actor, const Mention& source, unsigned result_bytes);
   std::uint32_t shuffled(const Actor& actor, std::uint32_t source) const;
   void shuffle(const Actor& actor, Mask& in);
+  Mask given(const Actor& actor);
+  void take(const Actor& actor, Mask& in);
   void compute(const Actor& actor, std::uint32_t group);
   void select(const Actor& actor, std::uint32_t group);
   void pack(const Actor& actor);
@@ -116,10 +126,9 @@ class Taint {
   std::vector<std::uint8_t> register_bytes_;                            // of a lane, by place / kSlotUnit
   std::unordered_map<std::uint32_t, Origin> origins_;                   // by instruction that loaded
   std::unordered_map<std::uint64_t, std::vector<Registers>> clusters_;  // by Cluster::index; by Warp::slot
-  struct Source {
-    std::uint32_t lane, members;
-  };
-  Source sources_[32]{};      // by lane, of the shfl.sync that is executed
+  // Of the shfl.sync that is executed, by lane.
+  std::uint32_t sources_[32]{};  // where it takes its value from
+  std::uint32_t members_[32]{};
   std::uint32_t absent_ = 0;  // its lanes whose source did not take part
   const Cluster* cached_ = nullptr;
   std::vector<Registers>* cached_warps_ = nullptr;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "machine/ops/members.hpp"
@@ -54,25 +55,57 @@ void Taint::flow(const Actor& actor, std::uint32_t group) {
   }
 }
 
-void Taint::compute(const Actor& actor, std::uint32_t group) {
-  const Warp& w = *actor.warp;
-  const std::uint32_t pc = pc_of(actor);
-  const auto [first, last] = mentions(pc);
+// What the lanes' sources say of their results.
+Taint::Mask Taint::given(const Actor& actor) {
+  const auto [first, last] = mentions(pc_of(actor));
   unsigned result_bytes = 1;
   for (const Mention* m = first; m != last; ++m) {
     if (m->definition) result_bytes = bytes_of(*m);
   }
-  Mask in, guard;
+  Mask in;
   for (const Mention* m = first; m != last; ++m) {
-    if (m->definition) continue;
-    if (m->field == kGuard)
-      guard.add(of(w, *m));
-    else
-      in.add(taken(actor, *m, result_bytes));
+    if (!m->definition && m->field != kGuard) in.add(taken(actor, *m, result_bytes));
   }
   in.low &= actor.lanes;
   in.high &= actor.lanes;
-  if (in.lanes() != 0 && rule(pc) == Rule::kWarpWide)
+  return in;
+}
+
+// The first to execute theirs find the others' registers as they were.
+void Taint::meet(const Actor& actor, std::uint32_t all) {
+  std::vector<Met>& met = warp(*actor.warp).met;
+  if (std::any_of(met.begin(), met.end(), [&](const Met& m) { return (m.left & actor.lanes) != 0; })) return;
+  const Warp& w = *actor.warp;
+  Mask in = given(actor);
+  for (std::uint32_t i = 0; i < w.group_count; ++i) {
+    const Group& g = w.groups[i];
+    if ((g.mask & all & ~actor.lanes) != 0) in.add(given({&w, w.code + g.pc, g.mask, actor.position}));
+  }
+  met.push_back({all, all, in});
+}
+
+// The actor's part of what lanes at several instructions give each other.
+void Taint::take(const Actor& actor, Mask& in) {
+  std::vector<Met>& all = warp(*actor.warp).met;
+  const auto met =
+      std::find_if(all.begin(), all.end(), [&](const Met& m) { return (m.left & actor.lanes) != 0; });
+  in = met->given;
+  if (in.lanes() != 0 && rule(pc_of(actor)) == Rule::kWarpWide) in = Mask::both(met->all, in.origin);
+  met->left &= ~actor.lanes;
+  if (met->left == 0) all.erase(met);
+}
+
+void Taint::compute(const Actor& actor, std::uint32_t group) {
+  const Warp& w = *actor.warp;
+  const std::uint32_t pc = pc_of(actor);
+  const auto [first, last] = mentions(pc);
+  Mask in = given(actor), guard;
+  for (const Mention* m = first; m != last; ++m) {
+    if (!m->definition && m->field == kGuard) guard.add(of(w, *m));
+  }
+  if (!known(w).met.empty()) [[unlikely]]
+    take(actor, in);
+  else if (in.lanes() != 0 && rule(pc) == Rule::kWarpWide)
     in = Mask::both(sets_with(actor, in.lanes()), in.origin);
   if (rule(pc) == Rule::kShuffle) shuffle(actor, in);
   for (const Mention* m = first; m != last; ++m) {
@@ -127,23 +160,44 @@ void Taint::pack(const Actor& actor) {
 }
 
 void Taint::look_at_shuffle(const Warp& w, const Inst* i) {
-  const std::uint32_t *const step = lanes32(w, i->b), *const control = lanes32(w, i->c),
-                             *const members = lanes32(w, i->extra->refs[0]);
-  const auto mode = static_cast<Shuffle>(i->imm);
-  for (int lane = 0; lane < 32; ++lane) {
-    const ShuffleSource source = shuffle_source(mode, lane, step[lane], control[lane]);
-    sources_[lane] = {static_cast<std::uint32_t>(source.lane), members[lane]};
+  const std::uint32_t *const step = lanes32(w, i->b), *const control = lanes32(w, i->c);
+  // The mode is a constant in each of these loops, so that compilers make vectors of them.
+  const auto look = [&](auto mode) {
+    for (int lane = 0; lane < 32; ++lane)
+      sources_[lane] =
+          static_cast<std::uint32_t>(shuffle_source(mode(), lane, step[lane], control[lane]).lane);
+  };
+  switch (static_cast<Shuffle>(i->imm)) {
+    case Shuffle::kUp:
+      look([] { return Shuffle::kUp; });
+      break;
+    case Shuffle::kDown:
+      look([] { return Shuffle::kDown; });
+      break;
+    case Shuffle::kBfly:
+      look([] { return Shuffle::kBfly; });
+      break;
+    case Shuffle::kIdx:
+      look([] { return Shuffle::kIdx; });
   }
+  std::copy_n(lanes32(w, i->extra->refs[0]), 32, members_);
 }
 
-bool Taint::found_absent(const Actor& actor) {
-  absent_ = 0;
-  for (std::uint32_t rest = actor.lanes; rest != 0; rest &= rest - 1) {
-    const int lane = first_lane(rest);
-    const auto [from, members] = sources_[lane];
-    const bool there = (actor.lanes >> from & 1u) != 0 && sources_[from].members == members;
-    if (!there) absent_ |= 1u << lane;
+bool Taint::found_absent(const Actor& actor, std::uint32_t all) {
+  const std::uint32_t members = members_[first_lane(actor.lanes)];
+  std::uint32_t there = 0, alike = 0;
+  for (int lane = 0; lane < 32; ++lane) {
+    there |= (all >> sources_[lane] & 1u) << lane;
+    alike |= (members_[lane] == members ? 1u : 0u) << lane;
   }
+  if ((actor.lanes & ~alike) != 0) {
+    for (std::uint32_t rest = actor.lanes; rest != 0; rest &= rest - 1) {
+      const int lane = first_lane(rest);
+      const std::uint32_t from = sources_[lane];
+      if ((actor.lanes >> from & 1u) != 0 && members_[from] != members_[lane]) there &= ~(1u << lane);
+    }
+  }
+  absent_ = actor.lanes & ~there;
   return absent_ != 0;
 }
 
@@ -151,7 +205,7 @@ std::uint32_t Taint::shuffled(const Actor& actor, std::uint32_t source) const {
   std::uint32_t result = 0;
   for (std::uint32_t rest = actor.lanes; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);
-    result |= (source >> sources_[lane].lane & 1u) << lane;
+    result |= (source >> sources_[lane] & 1u) << lane;
   }
   return result;
 }

@@ -28,7 +28,7 @@ class RaceDetector final : public Detector {
   void accessed(const Actor& actor, const Access& access) override;
   void map_used(const Actor& actor, const Access& access) override;
   void fenced(const Actor& actor, const Fence& fence) override;
-  void warp_synced(const Actor& actor, bool memory) override;
+  void warp_synced(const Actor& actor, std::uint32_t all, bool memory) override;
   void arrived(const Actor& actor, const BarrierUse& use) override;
   void passed(const Actor& actor, const BarrierUse& use) override;
   void mbarrier(const Actor& actor, const MbarrierEvent& event) override;

@@ -74,8 +74,8 @@ void learn(Strand& strand, Threads& threads, const Left& left, Order order) {
 
 }  // namespace
 
-void RaceDetector::warp_synced(const Actor& actor, bool memory) {
-  if (memory) state(actor).threads.meet(*actor.warp, actor.lanes);
+void RaceDetector::warp_synced(const Actor& actor, std::uint32_t all, bool memory) {
+  if (memory) state(actor).threads.meet(*actor.warp, all);
 }
 
 BarrierViews& RaceDetector::barrier_of(ClusterRaces& cluster, const Actor& actor, const BarrierUse& use) {
