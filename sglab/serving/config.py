@@ -166,8 +166,8 @@ class EngineConfig:
                 remedy = "Leave disable_overlap_schedule out."
                 raise BadArgumentError("disable_overlap_schedule", "True with speculation", False, remedy)
         self._check_ranks()
-        for name, value in (("cuda_graph", self.cuda_graph), ("tp_size", self.tp_size > 1)):
-            if self.replay_launches and value:
+        for name, given in (("cuda_graph", self.cuda_graph), ("tp_size", self.tp_size > 1)):
+            if self.replay_launches and given:
                 remedy = "Leave one of the two out."
                 raise BadArgumentError(name, "its default with replay_launches", getattr(self, name), remedy)
         arguments.integer("random_seed", self.random_seed, 0)
