@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 from sglab import gpu
 from sglab.widgets import KernelDebugger, WarpRoles
 from sglab.widgets.live import LivePage
-from tests.support.browser.patience import be_patient
+from tests.support.browser.patience import QUIET, be_patient, settled
 
 PTX = """.version 8.8
 .target sm_90a
@@ -94,6 +94,28 @@ def test_a_move_while_the_page_looks_is_not_missed(browser: Browser, session) ->
         page.goto(live.address)
         expect(page.get_by_text("step 1 of 9")).to_be_visible()
         page.context.close()
+
+
+def test_a_widget_out_of_sight_follows_once_it_is_seen(browser: Browser, session) -> None:
+    with LivePage([KernelDebugger(session), KernelDebugger(session)], "my kernel") as live:
+        context = browser.new_context(viewport={"width": 1000, "height": 400})
+        be_patient(context)
+        page = context.new_page()
+        page.add_init_script(path=QUIET)
+        page.goto(live.address)
+        first, second = (page.locator(f"[data-widget='{number}']") for number in range(2))
+        expect(second.get_by_text("step 0 of 9")).to_be_attached()
+        page.evaluate("scrollTo(0, 0)")
+        expect(second.locator(".sg-title")).not_to_be_in_viewport()
+        settled(page)
+        for _ in range(3):
+            session.step()
+        expect(first.get_by_text("step 3 of 9")).to_be_attached()
+        settled(page)
+        expect(second.get_by_text("step 0 of 9")).to_be_attached()
+        second.locator(".sg-title").scroll_into_view_if_needed()
+        expect(second.get_by_text("step 3 of 9")).to_be_attached()
+        context.close()
 
 
 def test_strangers_are_refused(session) -> None:

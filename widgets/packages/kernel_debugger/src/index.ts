@@ -10,6 +10,7 @@ import {
   makeFrame,
   type TourStep,
   watchTheme,
+  whenInSight,
 } from "@sglab/core";
 import { CodeModel } from "./code_model";
 import { Driver } from "./driver";
@@ -94,7 +95,8 @@ function render({ el, source, selection, disposer }: Context<typeof KERNEL_DEBUG
       remedy: "Run the cell again.",
     });
   });
-  source.onChange("moved", () => driver?.follow(source.get("moved")));
+  const inSight = whenInSight(frame.root, disposer);
+  source.onChange("moved", () => inSight("moved", () => driver?.follow(source.get("moved"))));
 }
 
 export default defineWidget<typeof KERNEL_DEBUGGER>({ name: "kernel_debugger", version: 1, render });

@@ -1,8 +1,22 @@
 import { Disposer, type Frame, type SelectionStore, Transport } from "@sglab/core";
 import type { Selection } from "@sglab/protocol";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { followSession, type Steps } from "./following";
 import type { MemorySource } from "./protocol";
+
+let inSight: (isIntersecting: boolean) => void = () => {};
+beforeEach(() => {
+  vi.stubGlobal(
+    "IntersectionObserver",
+    class {
+      constructor(heard: (changes: { isIntersecting: boolean }[]) => void) {
+        inSight = (isIntersecting) => heard([{ isIntersecting }]);
+      }
+      observe() {}
+    },
+  );
+});
+afterEach(() => vi.unstubAllGlobals());
 
 /** Five moments, at these instructions of the launch. */
 const POSITIONS = Int32Array.of(3, 8, 20, 21, 40);
@@ -75,6 +89,15 @@ describe("with Python", () => {
   });
   const go = () =>
     page.calls.flatMap(([command, request]) => (command === "go" ? Object.values(request)[0] : []));
+
+  test("out of sight it follows to the latest place once it is seen", () => {
+    inSight(false);
+    page.selection.set({ moment: 9 }, "another");
+    page.selection.set({ moment: 21 }, "another");
+    expect(page.calls).toEqual([]);
+    inSight(true);
+    expect(page.calls).toEqual([["follow", { position: 21, wanted: [] }]]);
+  });
 
   test("a step asks for the next moment, or for the next stop of its size", async () => {
     page.transport.step(1);

@@ -11,6 +11,7 @@ import {
   type Motion,
   type SelectionStore,
   type Transport,
+  whenInSight,
 } from "@sglab/core";
 import type { Numbers } from "@sglab/protocol";
 import type { MemorySource, ShownMoment } from "./protocol";
@@ -114,8 +115,9 @@ export function followSession(options: FollowOptions): Following {
   }
 
   source.onChange("revision", reload);
+  const inSight = whenInSight(frame.root, disposer);
   source.onChange("stale", () => {
-    if (source.live) source.call("catch_up", { wanted: source.read() }).catch(fail);
+    if (source.live) inSight("stale", () => source.call("catch_up", { wanted: source.read() }).catch(fail));
   });
   disposer.add(transport.failed.on(fail));
   disposer.add(
@@ -127,7 +129,8 @@ export function followSession(options: FollowOptions): Following {
   );
   disposer.add(
     selection.on((value, origin) => {
-      if (origin !== frame && value.moment !== undefined) follow(value.moment);
+      const { moment } = value;
+      if (origin !== frame && moment !== undefined) inSight("moment", () => follow(moment));
     }),
   );
 
