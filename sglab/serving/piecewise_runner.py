@@ -22,7 +22,8 @@ from sglab.layers.indexer import Indexer
 from sglab.layers.mla import MLAttention
 from sglab.models import CausalLM
 from sglab.planning import capture_order, replay_batch_size
-from sglab.serving.graph_runner import WARM_UPS, expert_launches
+from sglab.serving.graph_runner import WARM_UPS
+from sglab.serving.recorded_launches import expert_launches
 
 
 @dataclass(frozen=True)
