@@ -74,7 +74,8 @@ def _path(source: str | Path, suffix: str, expected: str, is_text: Any) -> Path 
     if isinstance(source, (str, Path)) and str(source).endswith(suffix) and len(str(source)) < 4096:
         path = Path(source)
         if not path.is_file():
-            raise FileNotFoundError(f"source: {path} does not exist in {Path.cwd()}. Pass its path, or the text itself")
+            remedy = "Pass its path, or the text itself" if isinstance(source, str) else "Check the name and the folder"
+            raise FileNotFoundError(f"source: {path} does not exist in {Path.cwd()}. {remedy}")
         return path
     shown = repr(source) if len(repr(source)) < 80 else f"{repr(source)[:77]}…"
     raise GpuError(f"source: expected {expected}, or a {suffix} file; got {shown}")

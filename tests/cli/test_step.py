@@ -105,7 +105,7 @@ def test_the_page_is_written_where_no_browser_is_wanted(source: Path, tmp_path: 
         ("{source} --kernel scale", "takes 1 arguments"),
         ("kernel.cpp", "file: expected a .cu or .ptx file, or file.py::function"),
         ("missing.py::f", "missing.py does not exist"),
-        ("missing.cu", "missing.cu does not exist in"),
+        ("missing.cu", f"missing.cu does not exist in {Path.cwd()}. Check the name"),
     ],
 )
 def test_refusals_are_one_line(text: str, message: str, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
