@@ -429,6 +429,21 @@ def test_run_to_the_cursor(host: Host, widget: KernelDebugger) -> None:
     assert here(widget).source[1] == ATOMIC
 
 
+def test_a_press_is_not_lost_where_the_line_changes_meanwhile(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    line = source_line(page, here(widget).source[1])
+    line.locator(".kd-text").hover()
+    settled(page)
+    page.mouse.down()
+    widget.session.step(count=7)
+    host.flush()
+    at(page, 7)
+    settled(page)
+    page.mouse.up()
+    expect(line).to_have_attribute("aria-selected", "true")
+    expect(line).not_to_have_attribute("data-current", "now")
+
+
 def test_a_failure_is_shown_and_stepped_back_from(host: Host) -> None:
     widget = make("clock_and_out_of_bounds", grid=1)
     page = show(host, widget)

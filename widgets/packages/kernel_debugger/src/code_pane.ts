@@ -54,6 +54,8 @@ export class CodePane {
   #count = 0;
   #cursor = 0;
   #hovered: number | undefined;
+  /** The line that the button is down on: it is drawn anew after the click, which a row that goes would take along. */
+  #pressed: number | undefined;
   #frame = framed(() => this.#draw());
 
   constructor(
@@ -74,9 +76,19 @@ export class CodePane {
     // not on "scroll": boxes that change their size scroll, too
     for (const kind of ["wheel", "touchmove"] as const)
       disposer.listen(box, kind, () => this.#leave(), { passive: true });
-    disposer.listen(box, "pointerdown", ({ target }) => {
-      if (target === box) this.#leave(); // its scroll bar
+    disposer.listen(box, "pointerdown", (event) => {
+      if (event.target === box) this.#leave(); // its scroll bar
+      this.#pressed = this.#lineOf(event);
     });
+    const release = () => {
+      if (this.#pressed === undefined) return;
+      this.#pressed = undefined;
+      this.redraw();
+    };
+    for (const kind of ["pointerup", "pointercancel"] as const) {
+      window.addEventListener(kind, release);
+      disposer.add(() => window.removeEventListener(kind, release));
+    }
     disposer.listen(box, "pointermove", (event) => this.#hover(event));
     disposer.listen(box, "pointerleave", () => this.#hoverLine(undefined));
     disposer.listen(box, "click", (event) => this.#click(event));
@@ -198,7 +210,7 @@ export class CodePane {
       cursorShown ||= selected;
     }
     this.#rows.style.top = `${first * LINE_HEIGHT}px`;
-    this.#kept.show(rows);
+    this.#kept.show(rows, this.#pressed?.toString());
     if (cursorShown) this.#box.setAttribute("aria-activedescendant", `${this.#id}-${this.#cursor}`);
     else this.#box.removeAttribute("aria-activedescendant");
   }

@@ -12,11 +12,12 @@ export class KeptChildren {
 
   constructor(private parent: HTMLElement) {}
 
-  show(wanted: Kept[]): void {
+  /** `held`: the key of the child that stays as it is for now. */
+  show(wanted: Kept[], held?: string): void {
     const next = new Map<string, { stamp: string; element: HTMLElement }>();
     for (const { key, stamp, make } of wanted) {
       const known = this.#known.get(key);
-      next.set(key, known?.stamp === stamp ? known : { stamp, element: make() });
+      next.set(key, known && (known.stamp === stamp || key === held) ? known : { stamp, element: make() });
     }
     for (const [key, { element }] of this.#known) if (next.get(key)?.element !== element) element.remove();
     let at = this.parent.firstElementChild;
