@@ -10,7 +10,7 @@ import torch
 
 from sglab.attention import AttentionBackend
 from sglab.engine import ForwardBatch, ModelRunner, Req
-from sglab.engine.batch import ModelWorkerBatch
+from sglab.engine.batch import AdvancingBatch, ModelWorkerBatch
 from sglab.engine.scheduler import PassResult, ScheduledPass
 from sglab.layers import LogitsProcessor
 from sglab.models import CausalLM
@@ -34,6 +34,8 @@ class PassInputs:
     """Output tokens of each request before the one that this pass samples."""
     starting: list[tuple[int, Req]]
     """Rows of the request pool whose prefill this pass ends."""
+    lengths: list[int]
+    """The batch's `seq_lens_cpu`."""
     samples: bool
     """False: every request is in mid-prefill."""
     scores: PromptScores | None = None
@@ -93,6 +95,7 @@ class ModelWorker:
             reqs=scheduled.reqs,
             generated=[length - prompt + drafts for length, prompt in zip(lengths, prompts, strict=True)],
             starting=ending,
+            lengths=lengths,
             samples=any(entry.samples for entry in entries),
             scores=PromptScores.of(scheduled, self.model.config.vocab_size),
         )
@@ -100,6 +103,10 @@ class ModelWorker:
     @torch.inference_mode()
     def forward(self, inputs: PassInputs) -> Callable[[], PassResult]:
         """Run a pass. Returns what waits for its tokens."""
+        if inputs.scores is None and inputs.batch.forward_mode.is_decode():
+            runner = self.graph_runner
+            if runner is not None and runner.advances(len(inputs.reqs)):
+                return self._advance(runner, inputs)
         batch, read = self.forward_batch(inputs.batch), None
         with batch_invariant(self.runner.enable_deterministic_inference):
             if inputs.samples:
@@ -113,7 +120,15 @@ class ModelWorker:
             return on_host(None, inputs, read=read)
         return on_host(self._sample_and_keep(output, batch, inputs), inputs, output.graph_bs, read)
 
-    def _sample_and_keep(self, output: ModelOutput, batch: ForwardBatch, inputs: PassInputs) -> Sampled:
+    def _advance(self, runner: CudaGraphRunner, inputs: PassInputs) -> Callable[[], PassResult]:
+        batch = inputs.batch
+        with batch_invariant(self.runner.enable_deterministic_inference):
+            output = runner.advance(batch, inputs.lengths)
+        if isinstance(batch, AdvancingBatch):
+            batch.rows_written = True
+        return on_host(self._sample_and_keep(output, batch, inputs), inputs, output.graph_bs)
+
+    def _sample_and_keep(self, output: ModelOutput, batch: ForwardBatch | ModelWorkerBatch, inputs: PassInputs) -> Sampled:
         """Choose tokens, and have them where the next decode looks for them."""
         runner = self.graph_runner
         if runner is not None and runner.last_tokens is not None and output.graph_bs is not None:
@@ -126,6 +141,8 @@ class ModelWorker:
 
     def forward_batch(self, worker_batch: ModelWorkerBatch) -> ForwardBatch:
         """The pass's tensors, with placeholders replaced by tokens; a graph that finds them itself is given none."""
+        if isinstance(worker_batch, AdvancingBatch) and not worker_batch.rows_written:
+            worker_batch.write_rows()
         runner = self.graph_runner
         derived = runner is not None and runner.derives(worker_batch.forward_mode, len(worker_batch.seq_lens))
         batch = ForwardBatch.init_new(worker_batch, self.runner, positions=not derived)
@@ -168,7 +185,7 @@ class ModelWorker:
         if self.others is not None:
             self.others.move_rows(targets, sources)
 
-    def sample(self, logits: torch.Tensor, batch: ForwardBatch, inputs: PassInputs) -> Sampled:
+    def sample(self, logits: torch.Tensor, batch: ForwardBatch | ModelWorkerBatch, inputs: PassInputs) -> Sampled:
         """Choose a token per request from [B, vocab] logits."""
         info = self.sampling_info(inputs.reqs)
         for row, req in inputs.starting:

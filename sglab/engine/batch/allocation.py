@@ -20,6 +20,24 @@ from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
 from sglab.engine.errors import BadArgumentError, PoolExhaustedError
 
 
+class SeqLens:
+    """int64 [B] lengths on the device. Tokens are added when they are read, which most decodes never do."""
+
+    __slots__ = ("_behind", "_lens")
+
+    def __init__(self, lens: torch.Tensor, behind: int = 0) -> None:
+        self._lens, self._behind = lens, behind
+
+    def read(self) -> torch.Tensor:
+        if self._behind:
+            self._lens, self._behind = self._lens + self._behind, 0
+        return self._lens
+
+    def longer(self) -> SeqLens:
+        """With a token more each."""
+        return SeqLens(self._lens, self._behind + 1)
+
+
 class Allocating(Protocol):
     """What allocation reads of a ScheduleBatch; its fields are described there."""
 
@@ -28,7 +46,10 @@ class Allocating(Protocol):
     tree_cache: RadixCache
     device: torch.device
     req_pool_indices: torch.Tensor
-    seq_lens: torch.Tensor
+
+    @property
+    def seq_lens(self) -> torch.Tensor: ...
+
     seq_lens_cpu: torch.Tensor
     prefix_lens: list[int]
     extend_lens: list[int]
@@ -137,11 +158,14 @@ def alloc_for_extend(batch: Allocating) -> tuple[torch.Tensor, torch.Tensor]:
     return out_cache_loc, torch.tensor(rows, dtype=torch.int64, device=batch.device)
 
 
-def alloc_for_decode(batch: Allocating, longer: torch.Tensor, longer_cpu: torch.Tensor) -> torch.Tensor:
-    """One slot per request for its next token, written to req_to_token. Returns out_cache_loc int64 [B].
+def alloc_for_decode(
+    batch: Allocating, longer: SeqLens, longer_cpu: torch.Tensor, write: bool = True
+) -> torch.Tensor:
+    """One slot per request for its next token. Returns out_cache_loc int64 [B].
 
     Args:
         longer, longer_cpu: the batch's seq_lens and seq_lens_cpu with that token.
+        write: to req_to_token.
     """
     tree, pool = batch.tree_cache, batch.req_to_token_pool
     ends = longer_cpu.tolist()
@@ -153,11 +177,12 @@ def alloc_for_decode(batch: Allocating, longer: torch.Tensor, longer_cpu: torch.
     out: torch.Tensor | None
     if isinstance(allocator, PagedTokenToKVPoolAllocator):
         last_loc = get_last_loc(pool.req_to_token, batch.req_pool_indices, batch.seq_lens, empty=not all(seqs))
-        out = allocator.alloc_decode(longer, longer_cpu, last_loc)
+        out = allocator.alloc_decode(longer.read(), longer_cpu, last_loc)
     else:
         out = allocator.alloc(len(seqs))
     assert out is not None  # make_room counted the pages
-    pool.write((batch.req_pool_indices, batch.seq_lens), out)
+    if write:
+        pool.write((batch.req_pool_indices, batch.seq_lens), out)
     return out
 
 
