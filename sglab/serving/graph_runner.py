@@ -105,6 +105,7 @@ class Held:
     """The batch's req_pool_indices: the same tensor as long as the batch stays the same."""
     slots: torch.Tensor
     output: ModelOutput
+    tokens: torch.Tensor | None
     replay: Replay
     next_lengths: list[int] = field(default_factory=list)
 
@@ -200,7 +201,8 @@ class CudaGraphRunner:
     def _hold(self, captured: CapturedGraph, rows: torch.Tensor) -> Held:
         raw, output = len(rows), captured.output
         views = ModelOutput(output.hidden[:raw], output.logits[:raw], captured.bs)
-        return Held(captured, rows, self.buffers.out_cache_loc[:raw], views, Replay(raw, captured.bs))
+        tokens = None if captured.greedy is None else captured.greedy.tokens[:raw]
+        return Held(captured, rows, self.buffers.out_cache_loc[:raw], views, tokens, Replay(raw, captured.bs))
 
     def replay(self, batch: ForwardBatch) -> ModelOutput:
         """Run a decode batch through the graph of the next captured size.
@@ -227,6 +229,13 @@ class CudaGraphRunner:
         greedy.graph.replay()
         tokens = greedy.tokens[: len(output.logits)]
         return tokens if tokens.is_cuda else tokens.clone()
+
+    def choose_greedily(self) -> torch.Tensor:
+        """As `sample_greedily`, after `advance`."""
+        held = self._held
+        assert held is not None and held.captured.greedy is not None and held.tokens is not None
+        held.captured.greedy.graph.replay()
+        return held.tokens if held.tokens.is_cuda else held.tokens.clone()
 
     def replay_prepare(self, batch: ForwardBatch, captured: CapturedGraph) -> None:
         """Fill the inputs and the backend's metadata in place, at the addresses that the graph has."""

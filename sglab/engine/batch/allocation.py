@@ -169,17 +169,19 @@ def alloc_for_decode(
     """
     tree, pool = batch.tree_cache, batch.req_to_token_pool
     ends = longer_cpu.tolist()
-    seqs = [end - 1 for end in ends]
-    check_rows(pool, batch.reqs, ends)
-    pages = get_num_new_pages(seqs, ends, tree.page_size)
-    make_room(tree, pages * tree.page_size, _page_each(tree, len(seqs)) or len(seqs))
+    if max(ends, default=0) > pool.max_context_len:
+        check_rows(pool, batch.reqs, ends)
     allocator = tree.token_to_kv_pool_allocator
     out: torch.Tensor | None
-    if isinstance(allocator, PagedTokenToKVPoolAllocator):
+    if not isinstance(allocator, PagedTokenToKVPoolAllocator):
+        make_room(tree, len(ends), len(ends))
+        out = allocator.alloc(len(ends))
+    else:
+        seqs = [end - 1 for end in ends]
+        pages = get_num_new_pages(seqs, ends, tree.page_size)
+        make_room(tree, pages * tree.page_size, _page_each(tree, len(seqs)) or len(seqs))
         last_loc = get_last_loc(pool.req_to_token, batch.req_pool_indices, batch.seq_lens, empty=not all(seqs))
         out = allocator.alloc_decode(longer.read(), longer_cpu, last_loc)
-    else:
-        out = allocator.alloc(len(seqs))
     assert out is not None  # make_room counted the pages
     if write:
         pool.write((batch.req_pool_indices, batch.seq_lens), out)

@@ -105,6 +105,8 @@ class ScheduleBatch:
     extend_num_tokens: int = 0
     mixed_from: int | None = None
     """MIXED: the first of the requests that decode in this pass."""
+    decoding: Any = None
+    """Whatever the scheduler knows of these requests' decodes; None as soon as others are in the batch."""
     advancing: bool = False
     """DECODE: see `prepare_for_decode`."""
     batch_is_full: bool = False
@@ -197,6 +199,7 @@ class ScheduleBatch:
 
     def merge_batch(self, other: ScheduleBatch) -> None:
         """Append another batch's requests (not its pass: the next prepare fills that)."""
+        self.decoding = None
         self.reqs += other.reqs
         self.req_pool_indices = torch.cat((self.req_pool_indices, other.req_pool_indices))
         self.seq_lens = torch.cat((self.seq_lens, other.seq_lens))
@@ -208,6 +211,7 @@ class ScheduleBatch:
         """Keep these requests; the others were finished or retracted (the caller releases what they hold)."""
         if len(keep_indices) == len(self.reqs):
             return
+        self.decoding = None
         keep = torch.tensor(keep_indices, dtype=torch.int64)
         self.reqs = [self.reqs[i] for i in keep_indices]
         self.req_pool_indices = self.req_pool_indices[keep.to(self.device)]
