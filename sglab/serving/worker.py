@@ -90,7 +90,8 @@ class ModelWorker:
     def inputs(self, scheduled: ScheduledPass) -> PassInputs:
         """What a pass needs of its requests, taken now."""
         batch, entries = scheduled.worker_batch, scheduled.entries
-        lengths, decodes = batch.seq_lens_cpu.tolist(), batch.forward_mode.is_decode()
+        lengths = batch.lengths if isinstance(batch, AdvancingBatch) else batch.seq_lens_cpu.tolist()
+        decodes = batch.forward_mode.is_decode()
         ending = [
             (entry.req.req_pool_idx, entry.req)
             for entry in (() if decodes else entries)
@@ -204,7 +205,7 @@ class ModelWorker:
         for row, req in inputs.starting:
             self.adjuster.start(row, req)
         adjusted = self.adjuster.adjust(logits, info, batch.req_pool_indices, inputs.reqs, inputs.generated)
-        sampled = self.sampler(logits, adjusted, batch.seq_lens, info)
+        sampled = self.sampler(logits, adjusted, None if info.seeds is None else batch.seq_lens, info)
         self.adjuster.count(info, batch.req_pool_indices, sampled.tokens)
         return sampled
 

@@ -50,7 +50,9 @@ class Allocating(Protocol):
     @property
     def seq_lens(self) -> torch.Tensor: ...
 
-    seq_lens_cpu: torch.Tensor
+    @property
+    def seq_lens_cpu(self) -> torch.Tensor: ...
+
     prefix_lens: list[int]
     extend_lens: list[int]
     extend_num_tokens: int
@@ -159,16 +161,15 @@ def alloc_for_extend(batch: Allocating) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def alloc_for_decode(
-    batch: Allocating, longer: SeqLens, longer_cpu: torch.Tensor, write: bool = True
+    batch: Allocating, ends: list[int], longer: SeqLens, longer_cpu: SeqLens, write: bool = True
 ) -> torch.Tensor:
     """One slot per request for its next token. Returns out_cache_loc int64 [B].
 
     Args:
-        longer, longer_cpu: the batch's seq_lens and seq_lens_cpu with that token.
+        ends, longer, longer_cpu: the batch's lengths, seq_lens and seq_lens_cpu with that token.
         write: to req_to_token.
     """
     tree, pool = batch.tree_cache, batch.req_to_token_pool
-    ends = longer_cpu.tolist()
     if max(ends, default=0) > pool.max_context_len:
         check_rows(pool, batch.reqs, ends)
     allocator = tree.token_to_kv_pool_allocator
@@ -181,7 +182,7 @@ def alloc_for_decode(
         pages = get_num_new_pages(seqs, ends, tree.page_size)
         make_room(tree, pages * tree.page_size, _page_each(tree, len(seqs)) or len(seqs))
         last_loc = get_last_loc(pool.req_to_token, batch.req_pool_indices, batch.seq_lens, empty=not all(seqs))
-        out = allocator.alloc_decode(longer.read(), longer_cpu, last_loc)
+        out = allocator.alloc_decode(longer.read(), longer_cpu.read(), last_loc)
     assert out is not None  # make_room counted the pages
     if write:
         pool.write((batch.req_pool_indices, batch.seq_lens), out)

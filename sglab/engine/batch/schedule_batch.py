@@ -50,22 +50,28 @@ class AdvancingBatch(ModelWorkerBatch):
     """A decode that a captured graph is to run which counts lengths itself and writes slots to the requests' rows.
 
     Attributes:
+        lengths: `seq_lens_cpu` as numbers.
         rows_written: whether that is launched. The scheduler does it before anything reads the rows if it is not.
     """
 
     def __init__(self, batch: ScheduleBatch) -> None:
         self.forward_mode = ForwardMode.DECODE
         self.input_ids, self.req_pool_indices = batch.input_ids, batch.req_pool_indices
-        self.out_cache_loc, self.seq_lens_cpu = batch.out_cache_loc, batch.seq_lens_cpu
-        self._pool, self._lens, self.rows_written = batch.req_to_token_pool, batch.lens, False
+        self.out_cache_loc, self.lengths = batch.out_cache_loc, batch.lengths
+        self._lens, self._lens_cpu = batch.lens, batch.lens_cpu
+        self._pool, self.rows_written = batch.req_to_token_pool, False
 
     @property  # type: ignore[override]
     def seq_lens(self) -> torch.Tensor:
         return self._lens.read()
 
     @property  # type: ignore[override]
+    def seq_lens_cpu(self) -> torch.Tensor:
+        return self._lens_cpu.read()
+
+    @property  # type: ignore[override]
     def seq_lens_sum(self) -> int:
-        return sum(self.seq_lens_cpu.tolist())
+        return sum(self.lengths)
 
     def write_rows(self) -> None:
         """Write the slots to `req_to_token`."""
@@ -92,8 +98,10 @@ class ScheduleBatch:
     """int64 [B], rows of ReqToTokenPool."""
     lens: SeqLens = field(default_factory=lambda: SeqLens(_empty()))
     """Of `seq_lens`."""
-    seq_lens_cpu: torch.Tensor = field(default_factory=_empty)
-    """`seq_lens` on the CPU: planning must not wait for the device."""
+    lens_cpu: SeqLens = field(default_factory=lambda: SeqLens(_empty()))
+    """Of `seq_lens_cpu`."""
+    lengths: list[int] = field(default_factory=list)
+    """DECODE: lengths as numbers."""
     out_cache_loc: torch.Tensor = field(default_factory=_empty)
     """int64 [tokens], slots that this pass's tokens are written to."""
     output_ids: torch.Tensor | None = None
@@ -133,6 +141,15 @@ class ScheduleBatch:
         self.lens = SeqLens(value)
 
     @property
+    def seq_lens_cpu(self) -> torch.Tensor:
+        """The same on the CPU: planning must not wait for the device."""
+        return self.lens_cpu.read()
+
+    @seq_lens_cpu.setter
+    def seq_lens_cpu(self, value: torch.Tensor) -> None:
+        self.lens_cpu = SeqLens(value)
+
+    @property
     def seq_lens_sum(self) -> int:
         return sum(self.seq_lens_cpu.tolist())  # of a few hundred numbers faster than an operation and its item()
 
@@ -161,11 +178,15 @@ class ScheduleBatch:
             raise ValueError("prepare_for_decode needs output_ids: the tokens sampled by the pass before")
         # New tensors: a pass that still runs reads the old ones.
         longer = self.lens.longer()
-        longer_cpu = longer.read() if self.device.type == "cpu" else self.seq_lens_cpu + 1
-        self.out_cache_loc = alloc_for_decode(self, longer, longer_cpu, not advancing)
-        self.forward_mode, self.advancing = ForwardMode.DECODE, advancing
+        longer_cpu = longer if self.device.type == "cpu" else self.lens_cpu.longer()
+        if advancing:
+            lengths = [req.kv_committed_len + 1 for req in self.reqs]
+        else:
+            lengths = longer_cpu.read().tolist()
+        self.out_cache_loc = alloc_for_decode(self, lengths, longer, longer_cpu, not advancing)
+        self.forward_mode, self.advancing, self.lengths = ForwardMode.DECODE, advancing, lengths
         self.input_ids, self.output_ids = self.output_ids, None
-        self.seq_lens_cpu, self.lens = longer_cpu, longer
+        self.lens_cpu, self.lens = longer_cpu, longer
         for req in self.reqs:
             req.kv_committed_len += 1
 

@@ -27,12 +27,6 @@ class ScheduledReq(NamedTuple):
     retraction_count: int
     """The request's when the pass was planned; a request that was retracted since takes no token from it."""
 
-    @property
-    def expects_result(self) -> bool:
-        """Whether the pass's token is still for the request."""
-        req = self.req
-        return self.samples and req.finished_reason is None and self.retraction_count == req.retraction_count
-
 
 @dataclass(frozen=True)
 class ScheduledPass:
@@ -116,7 +110,7 @@ def schedule(scheduler: Planner, batch: ScheduleBatch, plan: Planned) -> Schedul
     shares: Sequence[BatchEntry]
     if verify or not batch.forward_mode.is_extend():
         reqs, entries, rids, encoder_lens = Decoding.of(batch)
-        ends = [req.kv_committed_len for req in reqs]
+        ends = batch.lengths if batch.advancing and not verify else [req.kv_committed_len for req in reqs]
         new_of_each = batch.out_cache_loc.shape[0] // max(len(reqs), 1) if verify else 1
         shares = DecodeEntries(rids, "verify" if verify else "decode", ends, new_of_each)
     else:
@@ -178,10 +172,10 @@ def _apply(scheduled: ScheduledPass, result: PassResult, tree_cache: RadixCache,
     record = scheduled.record
     scored = result.input_logprobs
     for i, (entry, tokens) in enumerate(zip(scheduled.entries, result.next_token_ids, strict=True)):
-        req = entry.req
-        if i in scored and not req.finished():  # of any chunk, and also if it was retracted since
+        req, samples, decodes, retraction_count = entry
+        if scored and i in scored and not req.finished():  # of any chunk, and also if it was retracted since
             req.add_input_logprobs(*scored[i])
-        if not entry.expects_result:
+        if not samples or req.finished_reason is not None or retraction_count != req.retraction_count:
             continue
         if req.kv_allocated_len:  # the root and the accepted drafts have KV; the last of the tokens has none yet
             req.kv_committed_len += len(tokens)
@@ -196,7 +190,7 @@ def _apply(scheduled: ScheduledPass, result: PassResult, tree_cache: RadixCache,
             record.finished[req.rid] = req.finished_reason.kind
             req.kv_committed_len = min(req.kv_committed_len, req.seqlen)  # drafts after the end were dropped
             release_kv_cache(req, tree_cache)
-        elif not entry.decodes:
+        elif not decodes:
             tree_cache.cache_unfinished_req(req)
         elif req.kv_allocated_len:
             release_drafts(req, tree_cache)
