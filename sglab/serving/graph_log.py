@@ -112,6 +112,8 @@ class GraphLog:
         run(batch, captured)
         buffers = self.runner.buffers
         inputs = {name: getattr(buffers, name)[: captured.bs].tolist() for name in INPUTS}
+        if captured.advances:  # the replay itself counts the pass's tokens
+            inputs["seq_lens"][: batch.batch_size] = batch.seq_lens.tolist()
         holders = self.runner.runner.req_to_token_pool.holders
         rids = [getattr(holders.get(row), "rid", "") for row in inputs["req_pool_indices"][: batch.batch_size]]
         step = len(self.engine.history) - 1

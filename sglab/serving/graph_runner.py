@@ -8,7 +8,7 @@ Source: SGLang 0.5.9 `model_executor/cuda_graph_runner.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from sglab.engine import (
     GraphBatch,
     ModelRunner,
 )
+from sglab.engine.batch import ModelWorkerBatch
 from sglab.engine.batch.metadata import is_checked
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.graphs import GraphInputBuffers, LaunchList, RecordedGraph, Rooms
@@ -70,6 +71,9 @@ class CapturedGraph:
     """Tensors that every replay writes."""
     fills_metadata: bool = False
     """Whether a replay fills the backend's metadata itself."""
+    advances: bool = False
+    """Whether a replay makes its inputs of those of the replay before it, but for the slots, and writes these to the
+    requests' rows (`GraphInputBuffers.advance`)."""
     greedy: GreedyTokens | None = None
     """With `last_tokens`: what chooses greedily from the output, replayed after it."""
 
@@ -90,6 +94,20 @@ class Replay:
 
     raw_bs: int
     bs: int
+
+
+@dataclass
+class Held:
+    """What the input buffers hold after `CudaGraphRunner.advance`, and what a replay from there takes."""
+
+    captured: CapturedGraph
+    rows: torch.Tensor
+    """The batch's req_pool_indices: the same tensor as long as the batch stays the same."""
+    slots: torch.Tensor
+    output: ModelOutput
+    tokens: torch.Tensor | None
+    replay: Replay
+    next_lengths: list[int] = field(default_factory=list)
 
 
 class CudaGraphRunner:
@@ -135,10 +153,16 @@ class CudaGraphRunner:
         self.replays: list[Replay] = []
         self._with_metadata = self.device.type == "cuda" or ForwardMode.DECODE in backend.capabilities.graph_modes
         self._pool: Any = None
+        self._held: Held | None = None
+        self._advancing = False
         if self._with_metadata:
             backend.init_graph(self.capture_bs[-1], self.capture_bs[-1])
         for bs in capture_order(self.capture_bs):
             self.captured[bs] = self._capture(bs)
+
+    def advances(self, batch_size: int) -> bool:
+        """Whether a decode of so many requests is replayed by `advance`."""
+        return self._advancing and batch_size <= self.capture_bs[-1] and not self.runner.check_metadata
 
     def can_run(self, batch: ForwardBatch) -> bool:
         """Whether a batch is a decode of no more requests than the largest captured size."""
@@ -150,6 +174,35 @@ class CudaGraphRunner:
 
     def _serves(self, mode: ForwardMode, batch_size: int) -> bool:
         return mode.is_decode() and batch_size <= self.capture_bs[-1]
+
+    def advance(self, batch: ModelWorkerBatch, lengths: list[int]) -> ModelOutput:
+        """Run a decode for which `advances`. After a pass of the same requests only its slots are copied.
+
+        Args:
+            lengths: the batch's `seq_lens_cpu`.
+
+        Returns:
+            As `replay`.
+        """
+        held, self._held = self._held, None  # until it has gone well
+        if held is not None and held.rows is batch.req_pool_indices and held.next_lengths == lengths:
+            held.slots.copy_(batch.out_cache_loc)
+        else:
+            raw = len(lengths)
+            captured = self.captured[replay_batch_size(self.capture_bs, raw)]
+            self.buffers.begin(batch)
+            held = self._hold(captured, batch.req_pool_indices)
+        held.captured.graph.replay()
+        self.replays.append(held.replay)
+        held.next_lengths = [length + 1 for length in lengths]
+        self._held = held
+        return held.output
+
+    def _hold(self, captured: CapturedGraph, rows: torch.Tensor) -> Held:
+        raw, output = len(rows), captured.output
+        views = ModelOutput(output.hidden[:raw], output.logits[:raw], captured.bs)
+        tokens = None if captured.greedy is None else captured.greedy.tokens[:raw]
+        return Held(captured, rows, self.buffers.out_cache_loc[:raw], views, tokens, Replay(raw, captured.bs))
 
     def replay(self, batch: ForwardBatch) -> ModelOutput:
         """Run a decode batch through the graph of the next captured size.
@@ -177,15 +230,32 @@ class CudaGraphRunner:
         tokens = greedy.tokens[: len(output.logits)]
         return tokens if tokens.is_cuda else tokens.clone()
 
+    def choose_greedily(self) -> torch.Tensor:
+        """As `sample_greedily`, after `advance`."""
+        held = self._held
+        assert held is not None and held.captured.greedy is not None and held.tokens is not None
+        held.captured.greedy.graph.replay()
+        return held.tokens if held.tokens.is_cuda else held.tokens.clone()
+
     def replay_prepare(self, batch: ForwardBatch, captured: CapturedGraph) -> None:
         """Fill the inputs and the backend's metadata in place, at the addresses that the graph has."""
-        bs, padding = captured.bs, captured.bs - batch.batch_size
+        bs = captured.bs
+        self._held = None
+        if captured.advances:
+            self.buffers.begin(batch)
+            if is_checked(captured.batch, self.runner):
+                with self.buffers.advanced(bs):
+                    self._prepare_metadata(batch, captured)
+            return
         self.buffers.copy_from(batch, bs)
+        if not captured.fills_metadata or is_checked(captured.batch, self.runner):
+            self._prepare_metadata(batch, captured)
+
+    def _prepare_metadata(self, batch: ForwardBatch, captured: CapturedGraph) -> None:
         if not self._with_metadata:
             self.backend.prepare(captured.batch)
             return
-        if captured.fills_metadata and not is_checked(captured.batch, self.runner):
-            return
+        padding = captured.bs - batch.batch_size
         lengths = batch.seq_lens_cpu
         if lengths is not None and padding:
             lengths = torch.cat((lengths, lengths.new_full((padding,), self.buffers.fill)))
@@ -212,30 +282,38 @@ class CudaGraphRunner:
             self.backend.prepare_capture(self._graph_batch(batch, None, None))
         else:
             self.backend.prepare(batch)
+        alone = self.last_tokens is not None and batch.encoder_lens is None
+        self._advancing = alone and self._fill(batch) and not is_checked(batch, self.runner)
         for _ in range(WARM_UPS):
             self._synchronize()
+            self._begin(batch)
             self._run(batch)
         self._synchronize()
         if self.device.type != "cuda":
             graph = self._recorder()
             batch.attn_backend = AttentionLaunches(graph, self.backend)
             with expert_launches(graph, self.model), graph.capture():
+                fills = self._begin(batch)
                 output = self._run(batch)
             self._check_list(graph, output)
-            return CapturedGraph(bs, graph, batch, output, greedy=self._capture_greedy(bs, output))
+            return self._captured(graph, batch, output, fills)
         if self._rooms is not None:
             listed = LaunchList(self._rooms)
             with listed.capture():
-                fills = self.backend.fill_in_graph(self._graph_batch(batch, None, None))
+                fills = self._begin(batch)
                 output = self._run(batch)
             self._check_list(listed, output)
-            return CapturedGraph(bs, listed, batch, output, fills, self._capture_greedy(bs, output))
+            return self._captured(listed, batch, output, fills)
         cuda_graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(cuda_graph, pool=self._pool):
-            fills = self.backend.fill_in_graph(self._graph_batch(batch, None, None))
+            fills = self._begin(batch)
             output = self._run(batch)
         self._pool = self._pool or cuda_graph.pool()
-        return CapturedGraph(bs, cuda_graph, batch, output, fills, self._capture_greedy(bs, output))
+        return self._captured(cuda_graph, batch, output, fills)
+
+    def _captured(self, graph: Any, batch: ForwardBatch, output: ModelOutput, fills: bool) -> CapturedGraph:
+        greedy = self._capture_greedy(batch.batch_size, output)
+        return CapturedGraph(batch.batch_size, graph, batch, output, fills, self._advancing, greedy)
 
     def _recorder(self) -> LaunchList | RecordedGraph:
         return RecordedGraph() if self._rooms is None else LaunchList(self._rooms)
@@ -280,9 +358,18 @@ class CudaGraphRunner:
         last_tokens.index_copy_(0, self.buffers.state_indices[:bs], tokens)
         return tokens
 
-    def _run(self, batch: ForwardBatch) -> ModelOutput:
-        if self.last_tokens is not None:
+    def _begin(self, batch: ForwardBatch) -> bool:
+        """What a graph computes of its inputs before the model's layers. Returns whether the metadata are part of it."""
+        if self._advancing and self.last_tokens is not None:
+            self.buffers.advance(batch.batch_size, self.last_tokens, self.runner.req_to_token_pool.with_dummy)
+        elif self.last_tokens is not None:
             self.buffers.derive(batch.batch_size, self.last_tokens)
+        return self._fill(batch)
+
+    def _fill(self, batch: ForwardBatch) -> bool:
+        return self._with_metadata and self.backend.fill_in_graph(self._graph_batch(batch, None, None))
+
+    def _run(self, batch: ForwardBatch) -> ModelOutput:
         assert batch.positions is not None
         hidden = self.model(batch.input_ids, batch.positions, batch)
         return ModelOutput(hidden, self.model.compute_logits(hidden))

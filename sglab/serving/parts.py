@@ -67,6 +67,8 @@ def make_parts(
     slots = 1 if speculative is None else speculative.drafter.num_slots
     decode = None if tokenizer is None else tokenizer.decode
     scheduler = Scheduler(config.scheduler(overlap), pools.tree_cache, decode, slots)
+    if worker.graph_runner is not None and isinstance(execution, InlineExecution):
+        scheduler.advances = worker.graph_runner.advances
     parts = EngineParts(execution, pools.runner, pools.tree_cache, worker, speculative or worker, scheduler, None)
     if ranks is None:
         return parts

@@ -48,14 +48,14 @@ class Sampler:
         self.in_one_pass = device.type == "cuda"
 
     def __call__(
-        self, logits: torch.Tensor, adjusted: torch.Tensor, positions: torch.Tensor, info: SamplingInfo
+        self, logits: torch.Tensor, adjusted: torch.Tensor, positions: torch.Tensor | None, info: SamplingInfo
     ) -> Sampled:
         """Choose a token per row.
 
         Args:
             logits: float32 [B, vocab], the model's.
             adjusted: the same with bias, bans and penalties, or the same tensor.
-            positions: int64 [B], of the tokens to be chosen.
+            positions: int64 [B], of the tokens to be chosen; None where no request has a seed.
             info: the requests' parameters.
         """
         tokens = self._tokens(adjusted, positions, info)
@@ -69,7 +69,7 @@ class Sampler:
         best = logprobs.topk(min(info.top_logprobs, logits.shape[-1]), -1)
         return Sampled(tokens, chosen, best.indices, best.values, ids)
 
-    def _tokens(self, logits: torch.Tensor, positions: torch.Tensor, info: SamplingInfo) -> torch.Tensor:
+    def _tokens(self, logits: torch.Tensor, positions: torch.Tensor | None, info: SamplingInfo) -> torch.Tensor:
         if info.all_greedy:
             return logits.argmax(-1)
         assert info.greedy is not None and info.temperatures is not None
@@ -78,9 +78,9 @@ class Sampler:
         scores = distribution(logits, info) + self._noise(logits, positions, info)
         return torch.where(info.greedy, logits.argmax(-1), scores.argmax(-1))
 
-    def _noise(self, logits: torch.Tensor, positions: torch.Tensor, info: SamplingInfo) -> torch.Tensor:
+    def _noise(self, logits: torch.Tensor, positions: torch.Tensor | None, info: SamplingInfo) -> torch.Tensor:
         free = torch.empty_like(logits).exponential_(generator=self.generator).clamp_(min=1e-38).log_().neg_()
-        if info.seeds is None or info.seeded is None:
+        if info.seeds is None or info.seeded is None or positions is None:
             return free
         hashed = gumbel(uniform(info.seeds, positions, logits.shape[-1]))
         return torch.where(info.seeded[:, None], hashed, free.double())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -32,12 +33,14 @@ class SamplingInfo:
     """Rows, tokens and what is added to their logits."""
     penalized: tuple[int, ...] = ()
     """Rows with a penalty."""
+    may_ban: bool = False
+    """Whether any request has tokens that must not come too early."""
     top_logprobs: int | None = None
     """None: no request asks for log probabilities; else how many of the likeliest tokens at most."""
     logprob_ids: torch.Tensor | None = None
     """int64 [B, n]: tokens whose log probabilities are wanted besides; rows with fewer are filled up with 0."""
 
-    @property
+    @cached_property
     def is_plain_greedy(self) -> bool:
         """Whether each row's token is that of its largest logit, and nothing else is wanted."""
         return self.all_greedy and self.bias is None and not self.penalized and self.top_logprobs is None
@@ -52,6 +55,7 @@ class SamplingInfo:
         bias = [(row, token, value) for row, each in enumerate(params) for token, value in each.logit_bias.items()]
         columns = list(zip(*bias, strict=True))
         common = {
+            "may_ban": any(each.min_new_tokens for each in params),
             "penalized": tuple(row for row, each in enumerate(params) if each.has_penalty),
             "top_logprobs": max(asked) if asked else None,
             "logprob_ids": ids.to(device, non_blocking=True) if ids.shape[1] else None,

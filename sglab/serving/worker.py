@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
 
 from sglab.attention import AttentionBackend
 from sglab.engine import ForwardBatch, ModelRunner, Req
-from sglab.engine.batch import ModelWorkerBatch
+from sglab.engine.batch import AdvancingBatch, ModelWorkerBatch
 from sglab.engine.scheduler import PassResult, ScheduledPass
 from sglab.layers import LogitsProcessor
 from sglab.models import CausalLM
 from sglab.serving.batch_invariant import batch_invariant
 from sglab.serving.graph_runner import CudaGraphRunner
+from sglab.serving.host_tokens import HostTokens
 from sglab.serving.logits_adjuster import LogitsAdjuster
 from sglab.serving.model_output import ModelOutput
 from sglab.serving.piecewise_runner import PiecewiseGraphRunner
@@ -30,14 +32,21 @@ class PassInputs:
 
     batch: ModelWorkerBatch
     reqs: list[Req]
-    generated: list[int]
-    """Output tokens of each request before the one that this pass samples."""
     starting: list[tuple[int, Req]]
     """Rows of the request pool whose prefill this pass ends."""
+    lengths: list[int]
+    """The batch's `seq_lens_cpu`."""
     samples: bool
     """False: every request is in mid-prefill."""
     scores: PromptScores | None = None
     """Log probabilities of prompts that are wanted."""
+
+    @cached_property
+    def generated(self) -> list[int]:
+        """Output tokens of each request before the one that this pass samples."""
+        drafts = int(self.batch.forward_mode.is_target_verify())  # lengths are without the root, which was generated
+        prompts = [len(req.origin_input_ids) - req.encoder_len for req in self.reqs]
+        return [length - prompt + drafts for length, prompt in zip(self.lengths, prompts, strict=True)]
 
 
 class Others(Protocol):
@@ -70,6 +79,7 @@ class ModelWorker:
         device, rows = runner.device, runner.req_to_token_pool.size
         self.output_tokens = torch.zeros(rows + 1, dtype=torch.int64, device=device)
         self.sampler = Sampler(device, seed)
+        self.host_tokens = HostTokens()
         self.adjuster = LogitsAdjuster(rows, model.config.vocab_size, device)
         self.graph_runner: CudaGraphRunner | None = None
         self.piecewise_runner: PiecewiseGraphRunner | None = None
@@ -80,26 +90,31 @@ class ModelWorker:
     def inputs(self, scheduled: ScheduledPass) -> PassInputs:
         """What a pass needs of its requests, taken now."""
         batch, entries = scheduled.worker_batch, scheduled.entries
-        lengths = batch.seq_lens_cpu.tolist()
-        prompts = [len(entry.req.origin_input_ids) - entry.req.encoder_len for entry in entries]
-        drafts = int(batch.forward_mode.is_target_verify())  # lengths are without the root, which was generated
+        lengths = batch.lengths if isinstance(batch, AdvancingBatch) else batch.seq_lens_cpu.tolist()
+        decodes = batch.forward_mode.is_decode()
         ending = [
             (entry.req.req_pool_idx, entry.req)
-            for entry in entries
+            for entry in (() if decodes else entries)
             if entry.samples and not entry.decodes and entry.req.req_pool_idx is not None
         ]
         return PassInputs(
             batch=batch,
             reqs=scheduled.reqs,
-            generated=[length - prompt + drafts for length, prompt in zip(lengths, prompts, strict=True)],
             starting=ending,
-            samples=any(entry.samples for entry in entries),
+            lengths=lengths,
+            samples=scheduled.samples,
             scores=PromptScores.of(scheduled, self.model.config.vocab_size),
         )
 
-    @torch.inference_mode()
     def forward(self, inputs: PassInputs) -> Callable[[], PassResult]:
         """Run a pass. Returns what waits for its tokens."""
+        runner = self.graph_runner
+        if runner is not None and inputs.batch.forward_mode.is_decode() and runner.advances(len(inputs.reqs)):
+            return self._advance(runner, inputs)
+        return self._forward(inputs)
+
+    @torch.inference_mode()
+    def _forward(self, inputs: PassInputs) -> Callable[[], PassResult]:
         batch, read = self.forward_batch(inputs.batch), None
         with batch_invariant(self.runner.enable_deterministic_inference):
             if inputs.samples:
@@ -113,7 +128,21 @@ class ModelWorker:
             return on_host(None, inputs, read=read)
         return on_host(self._sample_and_keep(output, batch, inputs), inputs, output.graph_bs, read)
 
-    def _sample_and_keep(self, output: ModelOutput, batch: ForwardBatch, inputs: PassInputs) -> Sampled:
+    def _advance(self, runner: CudaGraphRunner, inputs: PassInputs) -> Callable[[], PassResult]:
+        """A decode in a graph that needs no ForwardBatch."""
+        batch, info = inputs.batch, self.sampling_info(inputs.reqs)
+        with batch_invariant(self.runner.enable_deterministic_inference):
+            output = runner.advance(batch, inputs.lengths)
+            if isinstance(batch, AdvancingBatch):
+                batch.rows_written = True
+            if not info.is_plain_greedy or (info.may_ban and self.adjuster.bans(inputs.reqs, inputs.generated)):
+                with torch.inference_mode():
+                    return on_host(self._sample_and_keep(output, batch, inputs), inputs, output.graph_bs)
+            tokens = runner.choose_greedily()
+        waiting, graph_bs = self.host_tokens.start(tokens), output.graph_bs
+        return lambda: PassResult([[token] for token in waiting()], graph_bs=graph_bs)
+
+    def _sample_and_keep(self, output: ModelOutput, batch: ForwardBatch | ModelWorkerBatch, inputs: PassInputs) -> Sampled:
         """Choose tokens, and have them where the next decode looks for them."""
         runner = self.graph_runner
         if runner is not None and runner.last_tokens is not None and output.graph_bs is not None:
@@ -126,6 +155,8 @@ class ModelWorker:
 
     def forward_batch(self, worker_batch: ModelWorkerBatch) -> ForwardBatch:
         """The pass's tensors, with placeholders replaced by tokens; a graph that finds them itself is given none."""
+        if isinstance(worker_batch, AdvancingBatch) and not worker_batch.rows_written:
+            worker_batch.write_rows()
         runner = self.graph_runner
         derived = runner is not None and runner.derives(worker_batch.forward_mode, len(worker_batch.seq_lens))
         batch = ForwardBatch.init_new(worker_batch, self.runner, positions=not derived)
@@ -168,13 +199,13 @@ class ModelWorker:
         if self.others is not None:
             self.others.move_rows(targets, sources)
 
-    def sample(self, logits: torch.Tensor, batch: ForwardBatch, inputs: PassInputs) -> Sampled:
+    def sample(self, logits: torch.Tensor, batch: ForwardBatch | ModelWorkerBatch, inputs: PassInputs) -> Sampled:
         """Choose a token per request from [B, vocab] logits."""
         info = self.sampling_info(inputs.reqs)
         for row, req in inputs.starting:
             self.adjuster.start(row, req)
         adjusted = self.adjuster.adjust(logits, info, batch.req_pool_indices, inputs.reqs, inputs.generated)
-        sampled = self.sampler(logits, adjusted, batch.seq_lens, info)
+        sampled = self.sampler(logits, adjusted, None if info.seeds is None else batch.seq_lens, info)
         self.adjuster.count(info, batch.req_pool_indices, sampled.tokens)
         return sampled
 

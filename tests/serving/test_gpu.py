@@ -1,8 +1,11 @@
 """The engine on a GPU: the tokens of plain decoding, whatever is switched on."""
 
+from unittest import mock
+
 import pytest
 import torch
 
+from sglab.engine.graphs import GraphInputBuffers
 from sglab.models import CausalLM, from_config
 from sglab.serving import Engine
 from tests.support.serving.tiny import CONFIG, prompts
@@ -34,6 +37,30 @@ OPTIONS = [
     {"speculative_algorithm": "NGRAM"},
     {"attention_backend": "torch_native", "cuda_graph": False},
 ]
+
+
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_steady_step_leaves_lengths_and_rows_to_the_graph(overlap: bool, lists: bool) -> None:
+    made, given = model(), prompts(9, 60)
+    sampling = [GREEDY, {**GREEDY, "max_new_tokens": 9}, {"temperature": 1.0, "sampling_seed": 5, "max_new_tokens": 17}] * 3
+    plain = Engine(made, cuda_graph=False, max_total_tokens=4096)
+    options = {"replay_launches": True} if lists else {}
+    with Engine(
+        made, max_total_tokens=4096, check_invariants=True, disable_overlap_schedule=not overlap, **options
+    ) as engine:
+        runner = engine.worker.graph_runner
+        assert runner is not None and runner.advances(9)
+        for _ in range(2):
+            assert [each.token_ids for each in engine.generate(given, sampling)] == [
+                each.token_ids for each in plain.generate(given, sampling)
+            ]
+        begin, begun = GraphInputBuffers.begin, []
+        with mock.patch.object(GraphInputBuffers, "begin", lambda *given: (begun.append(given), begin(*given))):
+            engine.generate(given, GREEDY)
+        assert len(begun) <= 2  # 23 decode steps of nine requests that begin and end together
+        engine.flush_cache()
+        assert engine.scheduler.allocator.available_size() == engine.scheduler.allocator.size
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

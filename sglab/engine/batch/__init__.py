@@ -18,10 +18,11 @@ from sglab.engine.batch.forward_mode import ForwardMode
 from sglab.engine.batch.graph_batch import GraphBatch
 from sglab.engine.batch.req import Req
 from sglab.engine.batch.sampling_params import SamplingParams
-from sglab.engine.batch.schedule_batch import ModelWorkerBatch, ScheduleBatch
+from sglab.engine.batch.schedule_batch import AdvancingBatch, ModelWorkerBatch, ScheduleBatch
 from sglab.engine.batch.token_logprob import TokenLogprob
 
 __all__ = [
+    "AdvancingBatch",
     "AttnBackend",
     "ChoosingBackend",
     "FinishAbort",

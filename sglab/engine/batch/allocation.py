@@ -20,6 +20,24 @@ from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
 from sglab.engine.errors import BadArgumentError, PoolExhaustedError
 
 
+class SeqLens:
+    """int64 [B] lengths on the device. Tokens are added when they are read, which most decodes never do."""
+
+    __slots__ = ("_behind", "_lens")
+
+    def __init__(self, lens: torch.Tensor, behind: int = 0) -> None:
+        self._lens, self._behind = lens, behind
+
+    def read(self) -> torch.Tensor:
+        if self._behind:
+            self._lens, self._behind = self._lens + self._behind, 0
+        return self._lens
+
+    def longer(self) -> SeqLens:
+        """With a token more each."""
+        return SeqLens(self._lens, self._behind + 1)
+
+
 class Allocating(Protocol):
     """What allocation reads of a ScheduleBatch; its fields are described there."""
 
@@ -28,8 +46,13 @@ class Allocating(Protocol):
     tree_cache: RadixCache
     device: torch.device
     req_pool_indices: torch.Tensor
-    seq_lens: torch.Tensor
-    seq_lens_cpu: torch.Tensor
+
+    @property
+    def seq_lens(self) -> torch.Tensor: ...
+
+    @property
+    def seq_lens_cpu(self) -> torch.Tensor: ...
+
     prefix_lens: list[int]
     extend_lens: list[int]
     extend_num_tokens: int
@@ -137,27 +160,32 @@ def alloc_for_extend(batch: Allocating) -> tuple[torch.Tensor, torch.Tensor]:
     return out_cache_loc, torch.tensor(rows, dtype=torch.int64, device=batch.device)
 
 
-def alloc_for_decode(batch: Allocating, longer: torch.Tensor, longer_cpu: torch.Tensor) -> torch.Tensor:
-    """One slot per request for its next token, written to req_to_token. Returns out_cache_loc int64 [B].
+def alloc_for_decode(
+    batch: Allocating, ends: list[int], longer: SeqLens, longer_cpu: SeqLens, write: bool = True
+) -> torch.Tensor:
+    """One slot per request for its next token. Returns out_cache_loc int64 [B].
 
     Args:
-        longer, longer_cpu: the batch's seq_lens and seq_lens_cpu with that token.
+        ends, longer, longer_cpu: the batch's lengths, seq_lens and seq_lens_cpu with that token.
+        write: to req_to_token.
     """
     tree, pool = batch.tree_cache, batch.req_to_token_pool
-    ends = longer_cpu.tolist()
-    seqs = [end - 1 for end in ends]
-    check_rows(pool, batch.reqs, ends)
-    pages = get_num_new_pages(seqs, ends, tree.page_size)
-    make_room(tree, pages * tree.page_size, _page_each(tree, len(seqs)) or len(seqs))
+    if max(ends, default=0) > pool.max_context_len:
+        check_rows(pool, batch.reqs, ends)
     allocator = tree.token_to_kv_pool_allocator
     out: torch.Tensor | None
-    if isinstance(allocator, PagedTokenToKVPoolAllocator):
-        last_loc = get_last_loc(pool.req_to_token, batch.req_pool_indices, batch.seq_lens, empty=not all(seqs))
-        out = allocator.alloc_decode(longer, longer_cpu, last_loc)
+    if not isinstance(allocator, PagedTokenToKVPoolAllocator):
+        make_room(tree, len(ends), len(ends))
+        out = allocator.alloc(len(ends))
     else:
-        out = allocator.alloc(len(seqs))
+        seqs = [end - 1 for end in ends]
+        pages = get_num_new_pages(seqs, ends, tree.page_size)
+        make_room(tree, pages * tree.page_size, _page_each(tree, len(seqs)) or len(seqs))
+        last_loc = get_last_loc(pool.req_to_token, batch.req_pool_indices, batch.seq_lens, empty=not all(seqs))
+        out = allocator.alloc_decode(longer.read(), longer_cpu.read(), last_loc)
     assert out is not None  # make_room counted the pages
-    pool.write((batch.req_pool_indices, batch.seq_lens), out)
+    if write:
+        pool.write((batch.req_pool_indices, batch.seq_lens), out)
     return out
 
 

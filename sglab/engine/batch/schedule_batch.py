@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from sglab.engine.batch.allocation import alloc_for_decode, alloc_for_extend, alloc_for_verify
+from sglab.engine.batch.allocation import SeqLens, alloc_for_decode, alloc_for_extend, alloc_for_verify
 from sglab.engine.batch.forward_mode import ForwardMode
 from sglab.engine.batch.req import Req
 from sglab.engine.cache.radix_cache import RadixCache
@@ -46,6 +46,39 @@ class ModelWorkerBatch:
     encoder_out_cache_loc: torch.Tensor | None = None
 
 
+class AdvancingBatch(ModelWorkerBatch):
+    """A decode that a captured graph is to run which counts lengths itself and writes slots to the requests' rows.
+
+    Attributes:
+        lengths: `seq_lens_cpu` as numbers.
+        rows_written: whether that is launched. The scheduler does it before anything reads the rows if it is not.
+    """
+
+    def __init__(self, batch: ScheduleBatch) -> None:
+        self.forward_mode = ForwardMode.DECODE
+        self.input_ids, self.req_pool_indices = batch.input_ids, batch.req_pool_indices
+        self.out_cache_loc, self.lengths = batch.out_cache_loc, batch.lengths
+        self._lens, self._lens_cpu = batch.lens, batch.lens_cpu
+        self._pool, self.rows_written = batch.req_to_token_pool, False
+
+    @property  # type: ignore[override]
+    def seq_lens(self) -> torch.Tensor:
+        return self._lens.read()
+
+    @property  # type: ignore[override]
+    def seq_lens_cpu(self) -> torch.Tensor:
+        return self._lens_cpu.read()
+
+    @property  # type: ignore[override]
+    def seq_lens_sum(self) -> int:
+        return sum(self.lengths)
+
+    def write_rows(self) -> None:
+        """Write the slots to `req_to_token`."""
+        self._pool.write((self.req_pool_indices, self.seq_lens - 1), self.out_cache_loc)
+        self.rows_written = True
+
+
 @dataclass
 class ScheduleBatch:
     """Requests that run together, and the pools they live in.
@@ -63,10 +96,12 @@ class ScheduleBatch:
     """int64 [tokens], the tokens to compute."""
     req_pool_indices: torch.Tensor = field(default_factory=_empty)
     """int64 [B], rows of ReqToTokenPool."""
-    seq_lens: torch.Tensor = field(default_factory=_empty)
-    """int64 [B], lengths with this pass's tokens."""
-    seq_lens_cpu: torch.Tensor = field(default_factory=_empty)
-    """The same on the CPU: planning must not wait for the device."""
+    lens: SeqLens = field(default_factory=lambda: SeqLens(_empty()))
+    """Of `seq_lens`."""
+    lens_cpu: SeqLens = field(default_factory=lambda: SeqLens(_empty()))
+    """Of `seq_lens_cpu`."""
+    lengths: list[int] = field(default_factory=list)
+    """DECODE: lengths as numbers."""
     out_cache_loc: torch.Tensor = field(default_factory=_empty)
     """int64 [tokens], slots that this pass's tokens are written to."""
     output_ids: torch.Tensor | None = None
@@ -78,6 +113,10 @@ class ScheduleBatch:
     extend_num_tokens: int = 0
     mixed_from: int | None = None
     """MIXED: the first of the requests that decode in this pass."""
+    decoding: Any = None
+    """Whatever the scheduler knows of these requests' decodes; None as soon as others are in the batch."""
+    advancing: bool = False
+    """DECODE: see `prepare_for_decode`."""
     batch_is_full: bool = False
     """The running batch: no request can join before one leaves."""
 
@@ -91,6 +130,24 @@ class ScheduleBatch:
 
     def is_empty(self) -> bool:
         return not self.reqs
+
+    @property
+    def seq_lens(self) -> torch.Tensor:
+        """int64 [B], lengths with this pass's tokens."""
+        return self.lens.read()
+
+    @seq_lens.setter
+    def seq_lens(self, value: torch.Tensor) -> None:
+        self.lens = SeqLens(value)
+
+    @property
+    def seq_lens_cpu(self) -> torch.Tensor:
+        """The same on the CPU: planning must not wait for the device."""
+        return self.lens_cpu.read()
+
+    @seq_lens_cpu.setter
+    def seq_lens_cpu(self, value: torch.Tensor) -> None:
+        self.lens_cpu = SeqLens(value)
 
     @property
     def seq_lens_sum(self) -> int:
@@ -111,17 +168,25 @@ class ScheduleBatch:
             req.kv_committed_len = len(req.fill_ids)
         self._adopt(draft)
 
-    def prepare_for_decode(self) -> None:
-        """Allocate one slot per request for the token in `output_ids`, which becomes the input."""
+    def prepare_for_decode(self, advancing: bool = False) -> None:
+        """Allocate one slot per request for the token in `output_ids`, which becomes the input.
+
+        Args:
+            advancing: leave to the pass what an `AdvancingBatch` leaves to it, which `get_model_worker_batch` then gives.
+        """
         if self.output_ids is None:
             raise ValueError("prepare_for_decode needs output_ids: the tokens sampled by the pass before")
         # New tensors: a pass that still runs reads the old ones.
-        longer = self.seq_lens + 1
-        longer_cpu = longer if longer.device.type == "cpu" else self.seq_lens_cpu + 1
-        self.out_cache_loc = alloc_for_decode(self, longer, longer_cpu)
-        self.forward_mode = ForwardMode.DECODE
+        longer = self.lens.longer()
+        longer_cpu = longer if self.device.type == "cpu" else self.lens_cpu.longer()
+        if advancing:
+            lengths = [req.kv_committed_len + 1 for req in self.reqs]
+        else:
+            lengths = longer_cpu.read().tolist()
+        self.out_cache_loc = alloc_for_decode(self, lengths, longer, longer_cpu, not advancing)
+        self.forward_mode, self.advancing, self.lengths = ForwardMode.DECODE, advancing, lengths
         self.input_ids, self.output_ids = self.output_ids, None
-        self.seq_lens_cpu, self.seq_lens = longer_cpu, longer
+        self.lens_cpu, self.lens = longer_cpu, longer
         for req in self.reqs:
             req.kv_committed_len += 1
 
@@ -155,6 +220,7 @@ class ScheduleBatch:
 
     def merge_batch(self, other: ScheduleBatch) -> None:
         """Append another batch's requests (not its pass: the next prepare fills that)."""
+        self.decoding = None
         self.reqs += other.reqs
         self.req_pool_indices = torch.cat((self.req_pool_indices, other.req_pool_indices))
         self.seq_lens = torch.cat((self.seq_lens, other.seq_lens))
@@ -166,6 +232,7 @@ class ScheduleBatch:
         """Keep these requests; the others were finished or retracted (the caller releases what they hold)."""
         if len(keep_indices) == len(self.reqs):
             return
+        self.decoding = None
         keep = torch.tensor(keep_indices, dtype=torch.int64)
         self.reqs = [self.reqs[i] for i in keep_indices]
         self.req_pool_indices = self.req_pool_indices[keep.to(self.device)]
@@ -175,6 +242,8 @@ class ScheduleBatch:
             self.output_ids = self.output_ids[keep.to(self.device)]
 
     def get_model_worker_batch(self) -> ModelWorkerBatch:
+        if self.advancing and self.forward_mode.is_decode():
+            return AdvancingBatch(self)
         extend = self.forward_mode.is_extend() and not self.forward_mode.is_target_verify()
         return ModelWorkerBatch(
             forward_mode=self.forward_mode,

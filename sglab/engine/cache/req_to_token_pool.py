@@ -22,6 +22,7 @@ class ReqToTokenPool:
             Entries at and beyond the request's length are stale: nothing clears them.
         free_slots: rows that no request owns, taken from the front, given back at the end.
         holders: row -> the request that owns it.
+        with_dummy: `req_to_token` and one row more, which no request gets: a graph's padded rows write there.
     """
 
     def __init__(self, size: int, max_context_len: int, device: str | torch.device = "cpu") -> None:
@@ -30,7 +31,8 @@ class ReqToTokenPool:
         self.size = size
         self.max_context_len = max_context_len
         self.device = torch.device(device)
-        self.req_to_token = torch.zeros((size, max_context_len), dtype=torch.int32, device=self.device)
+        self.with_dummy = torch.zeros((size + 1, max_context_len), dtype=torch.int32, device=self.device)
+        self.req_to_token = self.with_dummy[:size]
         self.clear()
 
     def write(self, indices: Any, values: torch.Tensor) -> None:

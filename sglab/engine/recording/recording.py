@@ -97,11 +97,13 @@ class Recording:
         self._wrapped.watch("get_next_batch_to_run", self._on_plan)
         self._wrapped.watch("process_batch_result", self._on_result)
         self._wrapped.watch("fail_batch", self._on_failure)
+        self._advances, scheduler.advances = scheduler.advances, None  # rows are read when a pass is planned
 
     def stop(self) -> None:
         """Stop recording; what was recorded stays, and the scheduler is as if it had never been watched."""
         if self.recording:
             self._wrapped.undo()
+            self.scheduler.advances = self._advances
             self.tree.stop()
             self.recording = False
 

@@ -51,10 +51,12 @@ class BatchEntry:
 class DecodeEntries(Sequence[BatchEntry]):
     """The entries of a step that decodes or verifies, made when they are read: of 100,000 steps most are never read."""
 
-    __slots__ = ("_new_tokens", "_phase", "_rids", "_starts")
+    __slots__ = ("_ends", "_new_tokens", "_phase", "_rids")
 
-    def __init__(self, rids: list[str], phase: str, starts: list[int], new_tokens: int) -> None:
-        self._rids, self._phase, self._starts, self._new_tokens = rids, phase, starts, new_tokens
+    def __init__(self, rids: list[str], phase: str, ends: list[int], new_tokens: int) -> None:
+        """Lists that nobody changes. ends: tokens in the pool with the new one of a decode, without a verification's
+        drafts."""
+        self._rids, self._phase, self._ends, self._new_tokens = rids, phase, ends, new_tokens
 
     def __len__(self) -> int:
         return len(self._rids)
@@ -68,7 +70,8 @@ class DecodeEntries(Sequence[BatchEntry]):
     def __getitem__(self, index: int | slice) -> BatchEntry | list[BatchEntry]:
         if isinstance(index, slice):
             return list(self)[index]
-        return BatchEntry(self._rids[index], self._phase, self._starts[index], self._new_tokens)
+        start = self._ends[index] - (self._phase == "decode")
+        return BatchEntry(self._rids[index], self._phase, start, self._new_tokens)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
@@ -77,7 +80,7 @@ class DecodeEntries(Sequence[BatchEntry]):
         return repr(list(self))
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)  # a step makes one: see BatchEntry
 class PoolUse:
     """Slots of the KV pool after planning; free + evictable + protected + private == size."""
 

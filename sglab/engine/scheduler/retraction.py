@@ -20,6 +20,8 @@ def new_tokens_required_next_decode(reqs: Sequence[Req], page_size: int, tokens:
     Args:
         tokens: of each request; more than one with drafts.
     """
+    if page_size == 1:
+        return tokens * len(reqs)
     lengths = [req.kv_committed_len for req in reqs]
     return page_size * get_num_new_pages(lengths, [length + tokens for length in lengths], page_size)
 

@@ -27,12 +27,6 @@ class ScheduledReq(NamedTuple):
     retraction_count: int
     """The request's when the pass was planned; a request that was retracted since takes no token from it."""
 
-    @property
-    def expects_result(self) -> bool:
-        """Whether the pass's token is still for the request."""
-        req = self.req
-        return self.samples and req.finished_reason is None and self.retraction_count == req.retraction_count
-
 
 @dataclass(frozen=True)
 class ScheduledPass:
@@ -41,10 +35,28 @@ class ScheduledPass:
     worker_batch: ModelWorkerBatch
     entries: tuple[ScheduledReq, ...]
     record: StepRecord
+    reqs: list[Req]
+    """Of `entries`; not to be changed, for other passes share it."""
+    samples: bool
+    """Whether any entry does."""
 
-    @property
-    def reqs(self) -> list[Req]:
-        return [entry.req for entry in self.entries]
+
+class Decoding(NamedTuple):
+    """What all decodes of a batch have in common as long as its requests stay the same."""
+
+    reqs: list[Req]
+    entries: tuple[ScheduledReq, ...]
+    rids: list[str]
+    encoder_lens: list[int] | None
+
+    @classmethod
+    def of(cls, batch: ScheduleBatch) -> Decoding:
+        """Kept with the batch, which drops it when requests come or go."""
+        if batch.decoding is None:
+            entries = tuple(ScheduledReq(req, True, True, req.retraction_count) for req in batch.reqs)
+            lens = [req.encoder_len for req in batch.reqs]
+            batch.decoding = cls(list(batch.reqs), entries, [req.rid for req in batch.reqs], lens if any(lens) else None)
+        return batch.decoding
 
 
 @dataclass
@@ -92,16 +104,17 @@ class Planner(Protocol):
 
 def schedule(scheduler: Planner, batch: ScheduleBatch, plan: Planned) -> ScheduledPass:
     """Take a prepared batch's picture and write its record."""
-    verify, chunked = batch.forward_mode.is_target_verify(), scheduler.chunked_req
+    verify, chunked, samples = batch.forward_mode.is_target_verify(), scheduler.chunked_req, True
     reqs = batch.reqs
+    entries: Sequence[ScheduledReq]
     shares: Sequence[BatchEntry]
     if verify or not batch.forward_mode.is_extend():
-        entries = [ScheduledReq(req, req is not chunked, True, req.retraction_count) for req in reqs]
-        before = 0 if verify else 1  # a decode's token is counted already
-        starts = [req.kv_committed_len - before for req in reqs]
-        new_of_each = batch.out_cache_loc.shape[0] // max(len(reqs), 1)
-        shares = DecodeEntries([req.rid for req in reqs], "verify" if verify else "decode", starts, new_of_each)
+        reqs, entries, rids, encoder_lens = Decoding.of(batch)
+        ends = batch.lengths if batch.advancing and not verify else [req.kv_committed_len for req in reqs]
+        new_of_each = batch.out_cache_loc.shape[0] // max(len(reqs), 1) if verify else 1
+        shares = DecodeEntries(rids, "verify" if verify else "decode", ends, new_of_each)
     else:
+        reqs, encoder_lens = list(reqs), [req.encoder_len for req in reqs]
         first_decode = batch.mixed_from if batch.mixed_from is not None else len(reqs)
         entries = [
             ScheduledReq(req, req is not chunked, i >= first_decode, req.retraction_count) for i, req in enumerate(reqs)
@@ -116,8 +129,12 @@ def schedule(scheduler: Planner, batch: ScheduleBatch, plan: Planned) -> Schedul
             )
             for entry, start, new_tokens in zip(entries, batch.prefix_lens, batch.extend_lens, strict=True)
         ]
-    holders = scheduler.holders()
-    held, named = set(holders), set(reqs)
+        samples = any(entry.samples for entry in entries)
+    holders, others = scheduler.holders(), []
+    if holders != reqs:
+        held, named = set(holders), set(reqs)
+        others = [req.rid for req in holders if req not in named]
+        holders += [req for req in reqs if req not in held]
     record = StepRecord(
         step=len(scheduler.history),
         mode=batch.forward_mode.name,
@@ -125,8 +142,8 @@ def schedule(scheduler: Planner, batch: ScheduleBatch, plan: Planned) -> Schedul
         decisions=plan.decisions,
         policy=plan.policy,
         waiting=[req.rid for req in scheduler.waiting_queue],
-        running=[req.rid for req in holders if req not in named],
-        pool=pool_use(scheduler.tree_cache, [*holders, *(req for req in reqs if req not in held)]),
+        running=others,
+        pool=pool_use(scheduler.tree_cache, holders),
         new_token_ratio=scheduler.new_token_ratio_tracker.current,
         retracted=plan.retracted,
         evicted_tokens=plan.evicted,
@@ -134,10 +151,10 @@ def schedule(scheduler: Planner, batch: ScheduleBatch, plan: Planned) -> Schedul
         stopped=plan.stopped,
     )
     scheduler.history.add(record)
-    worker_batch, encoder_lens = batch.get_model_worker_batch(), [req.encoder_len for req in reqs]
-    if any(encoder_lens):
+    worker_batch = batch.get_model_worker_batch()
+    if encoder_lens is not None and any(encoder_lens):
         worker_batch = with_encoders(worker_batch, encoder_lens)
-    return ScheduledPass(worker_batch, tuple(entries), record)
+    return ScheduledPass(worker_batch, tuple(entries), record, reqs, samples)
 
 
 def apply_result(scheduled: ScheduledPass, result: PassResult, tree_cache: RadixCache, decode: Decode | None) -> None:
@@ -155,10 +172,10 @@ def _apply(scheduled: ScheduledPass, result: PassResult, tree_cache: RadixCache,
     record = scheduled.record
     scored = result.input_logprobs
     for i, (entry, tokens) in enumerate(zip(scheduled.entries, result.next_token_ids, strict=True)):
-        req = entry.req
-        if i in scored and not req.finished():  # of any chunk, and also if it was retracted since
+        req, samples, decodes, retraction_count = entry
+        if scored and i in scored and not req.finished():  # of any chunk, and also if it was retracted since
             req.add_input_logprobs(*scored[i])
-        if not entry.expects_result:
+        if not samples or req.finished_reason is not None or retraction_count != req.retraction_count:
             continue
         if req.kv_allocated_len:  # the root and the accepted drafts have KV; the last of the tokens has none yet
             req.kv_committed_len += len(tokens)
@@ -173,7 +190,7 @@ def _apply(scheduled: ScheduledPass, result: PassResult, tree_cache: RadixCache,
             record.finished[req.rid] = req.finished_reason.kind
             req.kv_committed_len = min(req.kv_committed_len, req.seqlen)  # drafts after the end were dropped
             release_kv_cache(req, tree_cache)
-        elif not entry.decodes:
+        elif not decodes:
             tree_cache.cache_unfinished_req(req)
         elif req.kv_allocated_len:
             release_drafts(req, tree_cache)

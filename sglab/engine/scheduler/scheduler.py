@@ -9,7 +9,7 @@ Source: SGLang 0.5.23 `managers/scheduler.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -17,7 +17,7 @@ import torch
 from sglab.engine.batch.allocation import release_kv_cache
 from sglab.engine.batch.finish import FinishAbort
 from sglab.engine.batch.req import Decode, Req
-from sglab.engine.batch.schedule_batch import ScheduleBatch
+from sglab.engine.batch.schedule_batch import AdvancingBatch, ScheduleBatch
 from sglab.engine.cache.paged_allocator import get_num_new_pages
 from sglab.engine.cache.radix_cache import RadixCache
 from sglab.engine.cache.radix_node import TreeNode, path_up
@@ -81,6 +81,9 @@ class Scheduler:
         self.aborted: dict[str, str] = {}
         """Request -> the kind of its end, of those that ended since the last step was planned: the next one's record
         has them, if there is one."""
+        self.advances: Callable[[int], bool] | None = None
+        """Whether a decode of so many requests runs in a graph that writes its slots to the requests' rows, and is
+        launched before the next pass is planned; None: none does."""
         self._in_flight: list[ScheduledPass] = []
         self._any_to_finish = False
         self._failed: list[Req] = []
@@ -180,6 +183,7 @@ class Scheduler:
     def process_batch_result(self, scheduled: ScheduledPass, result: PassResult) -> None:
         """Give a pass's tokens to its requests and release what has ended. Passes end in the order of their plans."""
         assert self._in_flight[0] is scheduled
+        self._write_rows()
         del self._in_flight[0]
         apply_result(scheduled, result, self.tree_cache, self.decode)
         if self.num_draft_tokens > 1 and self.running_batch.forward_mode.is_target_verify():
@@ -188,6 +192,7 @@ class Scheduler:
     def fail_batch(self, scheduled: ScheduledPass, message: str) -> None:
         """A pass that could not run: its requests end before the next step, the others go on."""
         assert self._in_flight[0] is scheduled
+        self._write_rows()
         del self._in_flight[0]
         for req in scheduled.reqs:
             if not req.finished():
@@ -200,6 +205,7 @@ class Scheduler:
 
     def get_next_batch_to_run(self) -> ScheduledPass | None:
         """Plan the next pass and allocate what it needs; None: nothing can run now."""
+        self._write_rows()
         self._plan = Plan(evicted=-self.tree_cache.evicted_tokens, loaded=-self.tree_cache.loaded_tokens)
         self._finish_aborted()
         if self.chunked_req is not None:
@@ -219,6 +225,13 @@ class Scheduler:
         self.aborted = {}
         self._in_flight.append(scheduled)
         return scheduled
+
+    def _write_rows(self) -> None:
+        """Before rows are read: those of passes that were not launched, as they should have been, or have failed."""
+        for scheduled in self._in_flight:
+            batch = scheduled.worker_batch
+            if isinstance(batch, AdvancingBatch) and not batch.rows_written:
+                batch.write_rows()
 
     def _finish_aborted(self) -> None:
         unwritten = self._doomed_nodes()
@@ -395,17 +408,17 @@ class Scheduler:
             self._requeue(retract_decode(batch, self.num_draft_tokens))
             self.new_token_ratio_tracker.current = estimate_new_token_ratio_after_retract(batch.reqs)
             batch.batch_is_full = False
-        self._prepare_for_decode(batch)
+        self._prepare_for_decode(batch, self.advances is not None and self.advances(len(batch.reqs)))
         return batch
 
-    def _prepare_for_decode(self, batch: ScheduleBatch) -> None:
+    def _prepare_for_decode(self, batch: ScheduleBatch, advancing: bool = False) -> None:
         if self.num_draft_tokens > 1:
             batch.prepare_for_verify(self.num_draft_tokens)
             return
         if self._placeholders[0] is not batch.req_pool_indices:  # the same tensor as long as the batch stays the same
             self._placeholders = (batch.req_pool_indices, -1 - batch.req_pool_indices)
         batch.output_ids = self._placeholders[1]
-        batch.prepare_for_decode()
+        batch.prepare_for_decode(advancing)
 
     def _requeue(self, reqs: list[Req]) -> None:
         self._plan.retracted += [req.rid for req in reqs]
