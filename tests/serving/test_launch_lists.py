@@ -133,7 +133,11 @@ class TestOnAGpu:
             assert torch.equal(out, work())
 
     def test_other_nodes_are_refused(self) -> None:
-        x, graph, event = torch.ones(4, device="cuda"), torch.cuda.CUDAGraph(keep_graph=True), torch.cuda.Event(external=True)
+        x, graph, event = (
+            torch.ones(4, device="cuda"),
+            torch.cuda.CUDAGraph(keep_graph=True),
+            torch.cuda.Event(external=True),
+        )
         with torch.cuda.graph(graph):
             x += 1
             event.record()

@@ -80,7 +80,9 @@ class LaunchList:
             values = (fill.dst, fill.pitch, fill.value, fill.width, fill.height)
             self._add_other("fill", lambda stream: self._call(function, *values, stream))
         elif kind != "EMPTY":
-            raise GraphCaptureError(f"a pass with a node of type {kind}: its launches are kernels, copies and fills alone.")
+            raise GraphCaptureError(
+                f"a pass with a node of type {kind}: its launches are kernels, copies and fills alone."
+            )
 
     def _add_other(self, name: str, step: Callable[[int], object]) -> None:
         self._launches = None  # the kernels after it are another run of launches
@@ -109,7 +111,7 @@ class LaunchList:
         d, found = self._driver, []
         for name in KEPT_ATTRIBUTES:
             attribute = d.CUlaunchAttribute()
-            attribute.id = d.CUlaunchAttributeID[f"CU_LAUNCH_ATTRIBUTE_{name}"]
+            attribute.id = getattr(d.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")
             attribute.value = value = self._call("cuGraphKernelNodeGetAttribute", node, attribute.id)[0]
             if name != "CLUSTER_DIMENSION" or value.clusterDim.x:
                 found.append(attribute)
@@ -132,5 +134,7 @@ def _launch_kernel_ex() -> int:
     """The driver's address of cuLaunchKernelEx."""
     status, address, *_ = driver().cuGetProcAddress(b"cuLaunchKernelEx", 12_000, 0)
     if status != driver().CUresult.CUDA_SUCCESS or not address:
-        raise GpuError(f"cuLaunchKernelEx is not there ({status.name}): launch lists need the driver of CUDA 12 or newer")
+        raise GpuError(
+            f"cuLaunchKernelEx is not there ({status.name}): launch lists need the driver of CUDA 12 or newer"
+        )
     return int(address)
