@@ -17,12 +17,14 @@ struct Configuration {
 
 using LaunchKernelEx = int (*)(const Configuration*, void* function, void** parameters, void** extra);
 
-// Launches whose arguments stand ready in their owner's memory: what is left of each is the driver's own call.
+// Launches whose arguments stand ready in their owner's memory: what is left of each is the driver's own
+// call.
 class Launches {
  public:
   explicit Launches(std::uintptr_t launch) : launch_(reinterpret_cast<LaunchKernelEx>(launch)) {}
 
-  void add(std::uintptr_t configuration, std::uintptr_t function, std::uintptr_t parameters, std::uintptr_t extra) {
+  void add(std::uintptr_t configuration, std::uintptr_t function, std::uintptr_t parameters,
+           std::uintptr_t extra) {
     launches_.push_back({reinterpret_cast<Configuration*>(configuration), reinterpret_cast<void*>(function),
                          reinterpret_cast<void**>(parameters), reinterpret_cast<void**>(extra)});
   }
