@@ -10,6 +10,7 @@ from sglab.kernels import (
     CascadeLevel,
     ContractError,
     append_paged_kv_cache,
+    apply_rope_inplace_with_kvcache,
     cascade_attention,
     flash_attn_with_kvcache,
     known_calls,
@@ -323,3 +324,22 @@ def test_what_would_keep_a_calls_tensor_for_others_is_no_template() -> None:
         known_calls.Template(arguments, *tensors)
     with pytest.raises(ValueError, match="DecodeArguments: q, scoring must be"):
         known_calls.Template(arguments, *tensors[1:])
+
+
+def test_a_known_rotation_whose_keys_lie_in_the_cache_is_refused() -> None:
+    """From the third call on, too, which is served by less than its contract."""
+    rows, cache, turns = torch.randn(2, 2, 8), torch.zeros(4, 2, 8), torch.randn(9, 8)
+    positions, slots = torch.tensor([1, 5]), torch.tensor([2, 0])
+
+    def rotate(k: torch.Tensor, v: torch.Tensor) -> None:
+        caches = (cache, cache.clone())
+        where = (turns, positions, slots)
+        apply_rope_inplace_with_kvcache(rows.clone(), k, v, *caches, *where, is_neox=True, check_values=False)
+
+    for _ in range(3):
+        rotate(rows.clone(), rows.clone())
+    for k, v, name in ((cache[:2], rows, "k"), (rows.clone(), cache[2:], "v")):
+        before = cache.clone()
+        with pytest.raises(ContractError, match=f"k_cache must be memory separate from {name}"):
+            rotate(k, v)
+        assert torch.equal(cache, before)
