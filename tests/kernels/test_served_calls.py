@@ -20,6 +20,7 @@ from sglab.kernels import (
     batch_prefill_with_paged_kv_cache,
     batch_prefill_with_ragged_kv_cache,
     cascade_attention,
+    decode_attention_cpu,
     extend_attention_fwd,
     flash_attn_varlen_func,
     flash_attn_with_kvcache,
@@ -226,7 +227,27 @@ def extend(drawn: Drawn) -> Made:
     return extend_attention_fwd, [*new, *pool, *where, mask, causal, starts, 3], options
 
 
-KINDS = [varlen, kvcache, paged_prefill, ragged_prefill, cascade, merge, store, append, rotate, extend]
+def decode_on_host(drawn: Drawn) -> Made:
+    """Over a request's own keys, those after an encoder's, or the encoder's."""
+    q, out = drawn.heads_of(2), torch.empty(2, drawn.heads, drawn.dim, dtype=drawn.dtype)
+    pool = [drawn.rows(9, drawn.kv_heads, drawn.dim), drawn.rows(9, drawn.kv_heads, drawn.dim)]
+    tokens: list[torch.Tensor | None] = [None, None, None]
+    if drawn.draw(st.booleans()):
+        new = [drawn.rows(2, drawn.kv_heads, drawn.dim), drawn.rows(2, drawn.kv_heads, drawn.dim)]
+        tokens = [*new, torch.randperm(9)[:2]]
+    logits = torch.empty(2, drawn.heads, 2, drawn.dim + 1)
+    where = [logits, torch.randint(9, (3, 6)), torch.randperm(3)[:2], torch.randint(1, 4, (2,))]
+    options: dict[str, Any] = {"sm_scale": 0.3, "check_values": False}
+    options["logit_cap"] = drawn.draw(st.sampled_from([0.0, 3.0]))
+    options["sliding_window"] = drawn.draw(st.sampled_from([0, 2]))
+    if drawn.draw(st.booleans()):
+        options |= {"encoder_lens": torch.randint(0, 3, (2,)), "is_cross_attn": drawn.draw(st.booleans())}
+    if drawn.draw(st.booleans()):
+        options["sinks"] = torch.randn(drawn.heads)
+    return decode_attention_cpu, [q, *pool, out, *tokens, *where], options
+
+
+KINDS = [varlen, kvcache, paged_prefill, ragged_prefill, cascade, merge, store, append, rotate, extend, decode_on_host]
 
 
 def repeated(choices: Iterator[Any], _: st.SearchStrategy[Any]) -> Any:
