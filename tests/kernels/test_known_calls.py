@@ -12,6 +12,7 @@ from sglab.kernels import (
     append_paged_kv_cache,
     apply_rope_inplace_with_kvcache,
     cascade_attention,
+    decode_attention_cpu,
     flash_attn_with_kvcache,
     known_calls,
 )
@@ -343,3 +344,21 @@ def test_a_known_rotation_whose_keys_lie_in_the_cache_is_refused() -> None:
         with pytest.raises(ContractError, match=f"k_cache must be memory separate from {name}"):
             rotate(k, v)
         assert torch.equal(cache, before)
+
+
+def test_a_known_decode_on_the_host_whose_output_lies_in_its_pool_is_refused() -> None:
+    pool, q, logits = torch.randn(9, 2, 16), torch.randn(2, 2, 16), torch.empty(2, 2, 1, 17)
+    where = (torch.tensor([[3, 4], [5, 6]]), torch.tensor([0, 1]), torch.tensor([2, 1]))
+
+    def decode_into(output: torch.Tensor) -> None:
+        decode_attention_cpu(
+            *(q, pool, pool.clone(), output, None, None, None, logits, *where, 0.25), check_values=False
+        )
+
+    for _ in range(3):
+        decode_into(torch.empty_like(q))
+    for output, name in ((pool[7:], "k_buffer"), (q, "q")):
+        before = output.clone()
+        with pytest.raises(ContractError, match=f"output must be memory separate from {name}"):
+            decode_into(output)
+        assert torch.equal(output, before)
