@@ -92,7 +92,7 @@ class Program(Mapping[str, "OwnKernel"]):
         if not len(module):
             remedy = self._no_instance() or ". A kernel is declared as __global__ void name(…)"
             raise GpuError(
-                f"{module.name}: the source has no kernel: no __global__ function, and no .entry, came out of it{remedy}"
+                f"{module.name}: the source has no kernel: no __global__ function and no .entry came out of it{remedy}"
             )
 
     def module(self, arch: str) -> Module:
