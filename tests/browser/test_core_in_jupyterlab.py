@@ -60,7 +60,9 @@ def test_a_notebook_keeps_a_picture_and_a_cell_that_runs_again_frees_its_widget(
     expect(lab.page.locator(".jp-OutputArea-output").last).to_have_text("open [False, True]")
 
 
-def test_the_picture_that_is_kept_is_not_that_of_a_widget_which_still_reads(open_lab: Callable[..., LabNotebook]) -> None:
+def test_the_picture_that_is_kept_is_not_that_of_a_widget_which_still_reads(
+    open_lab: Callable[..., LabNotebook],
+) -> None:
     """With "Run All Cells" Python is busy with the next cells when a widget asks it."""
     batch = "batch = sglab.decode_batch([300, 77], page_size=64, num_heads=16, kv_lora_rank=16, qk_rope_head_dim=16)"
     lab = open_lab(
