@@ -63,6 +63,13 @@ class Difference:
         index = tuple(int(each) for each in torch.unravel_index(torch.tensor(flat), self.where.shape))
         return index, self.left[index].item(), self.right[index].item()
 
+    def first_byte(self, flat: int) -> int:
+        """The first byte of an element that is not the same."""
+        import torch
+
+        left, right = (each.reshape(-1)[flat : flat + 1].view(torch.uint8) for each in (self.left, self.right))
+        return int((left != right).nonzero()[0, 0])
+
     def __str__(self) -> str:
         tile = ", ".join(f"{low}:{high + 1}" for low, high in self.tile)
         return f"{self.tensor}[{tile}]: {self.count:,} of {self.total:,} elements differ, by at most {self.largest:.3g}"
@@ -115,7 +122,7 @@ class Parting:
         left, right: its value after `a` and after `b`.
         a, b: the stores that left these values; None where a launch cannot be stepped or did not write. Under Triton's
             interpreter: program and source line, without a session.
-        address: of the element.
+        address: of the first of its bytes that is not the same.
     """
 
     tensor: str
