@@ -80,8 +80,8 @@ class Store:
     """A store to one element, the last of its launch.
 
     Attributes:
-        place: who executed which instruction; of a bulk store, what was executed last when it took effect.
-        position: of the instruction in the launch.
+        place: who executed which instruction; of an asynchronous copy, who issued it.
+        position: of the instruction in the launch; of a copy, when it took effect.
     """
 
     place: Place
@@ -92,10 +92,16 @@ class Store:
     def last(cls, launch: CapturedLaunch, tensor: Tensor, flat: int) -> Store | None:
         """The last store to an element; None if the launch never writes it."""
         session = CapturedLaunch.session(launch)
-        session.watch(Span(int(addresses(tensor)[flat]), tensor.element_size()))
+        address = int(addresses(tensor)[flat])
+        session.watch(Span(address, tensor.element_size()))
         found = None
         while (stop := session.run()).reason == "breakpoint":
             found = stop
+        # A copy may leave the bytes as they were.
+        writer = session.last_writer("global", address)
+        if writer is not None and writer.operation:
+            session.return_to(writer.order[0])
+            return cls(Place(writer.cta, writer.warp, writer.instruction, writer.lanes), session.now, launch)
         if found is None or found.at is None:
             return None
         return cls(found.at, found.position, launch)

@@ -24,7 +24,7 @@ FAULTS = [
     ("wgmma_gemm.sm_90a", r"wgmma\.mma_async[^;]*, p, 1, (1), 0, 0;", 2, "-1", ["wgmma.mma_async"]),
     ("wgmma_gemm.sm_90a", r"shared::cluster\S+ \[%\w+\], \[%\w+, {%r\w+, (%r\w+)}", 3, "%r74", ["wgmma.mma_async"]),
     ("wgmma_register_a.sm_90a", r"ld\.global\.u16\s+%rs7, \[%rd18\+(272)\]", 0, "270", ["wgmma.mma_async"]),
-    ("mma_gemm_f16.sm_80", r"ld\.global\.u16\s+%rs1, \[%rd7(\])", 0, "+2]", ["mma.sync", "ldmatrix", "st.shared"]),
+    ("mma_gemm_f16.sm_80", r"ld\.global\.u16\s+%rs4, \[%rd13(\])", 0, "+2]", ["mma.sync", "ldmatrix", "st.shared"]),
     ("tcgen05_gemm_f16.sm_100a", r"shared::cluster\S+ \[%\w+\], \[%\w+, {%r\w+, (%r3)}", 1, "%r4",
      ["tcgen05.ld", "tcgen05.mma"]),
     ("tcgen05_gemm_f16.sm_100a", r"tcgen05\.mma\S+ \[%r2\], (%rd4)", 0, "%rd2", ["tcgen05.ld", "tcgen05.mma"]),
