@@ -20,7 +20,7 @@ class Source:
         space: global, shared or tensor.
         cta: whose shared or tensor memory, as a linear index.
         address: of global memory; the offset in shared memory; of tensor memory lane << 16 | column.
-        data: what it held.
+        data: what it held; nothing where that is not known, of what a reduction adds to.
     """
 
     space: str

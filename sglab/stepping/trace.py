@@ -192,13 +192,15 @@ def _differing(one: Produced, other: Produced) -> tuple[str, str, int, int] | No
 
 
 def _sources(one: Produced, other: Produced) -> tuple[Source, Source] | None:
-    """The first byte in memory that both read with different values, or the one place that they read."""
+    """The first byte in memory that both read with different values; else what both reductions add to."""
     if len(one.sources) != len(other.sources):
         return None
     for mine, theirs in zip(one.sources, other.sources, strict=True):
         for offset, (byte, of) in enumerate(zip(mine.data, theirs.data, strict=False)):
             if byte != of:
                 return _at(mine, offset), _at(theirs, offset)
+    if one.sources and not one.sources[-1].data:
+        return one.sources[-1], other.sources[-1]
     return None
 
 

@@ -30,6 +30,13 @@ FAULTS = [
     ("tcgen05_gemm_f16.sm_100a", r"tcgen05\.mma\S+ \[%r2\], (%rd4)", 0, "%rd2", ["tcgen05.ld", "tcgen05.mma"]),
     ("tcgen05_a_in_tmem.sm_100a", r"ld\.global\.u16\s+%r43, \[%rd11\+(14|6)\]", 0, "4",
      ["tcgen05.ld", "tcgen05.mma", "tcgen05.st"]),
+    ("multicast_cluster2.sm_90a", r"multicast::cluster \[%\w+\], \[%\w+, ({%r16, %r17})", 0, "{%r17, %r16}", ["ld.shared"]),
+    ("cluster_exchange2.sm_90a", r"st\.shared\.u32\s+\[%r5\], (%r11)", 0, "%r14", ["ld.shared::cluster"]),
+    ("cluster_exchange2.sm_90a", r"st\.async\S+ \[%r32\], (%r39)", 0, "%r31", ["ld.shared"]),
+    ("bulk_copy.sm_90a", r"st\.shared\.f32\s+\[%r45\+1024\], (%f10)", 0, "%f9", ["cp.async.bulk.global.shared::cta"]),
+    ("tma_reduce.sm_90a", r"st\.shared\.f32\s+\[%r6\], (%f3)", 0, "%f2", ["cp.reduce.async.bulk.tensor"]),
+    ("tcgen05_gemm_pair.sm_100a", r"shared::cluster\S+ \[%\w+\], \[%\w+, {%r\w+, (%r3)}", 1, "%r6",
+     ["tcgen05.ld", "tcgen05.mma"]),
     ("stmatrix_image.sm_90a", r"ld\.global\.u32\s+%r13, \[%rd12\+(4)\]", 0, "8", ["stmatrix"]),
 ]  # fmt: skip
 

@@ -40,6 +40,8 @@ class Collected {
     std::memcpy(bytes.data(), &value, sizeof value);
     all.push_back({{Space::kReg, linear_index(cluster_.ctas[rank]), lane << 16 | column}, std::move(bytes)});
   }
+  // What a reduction adds to; it was carried out already.
+  void before(const MemoryPlace& place) { all.push_back({place, {}}); }
   void everything(const Footprint& footprint) {
     for (const Range& range : footprint.reads)
       range.space == Space::kGlobal ? global(range.address, range.bytes) : shared(range.address, range.bytes);
@@ -177,8 +179,10 @@ Sources sources_of(const Cluster& cluster, const BulkOperation& op, const Memory
     case Kind::kReduceToGlobal:
     case Kind::kReduceToShared:
       found.everything(footprint_of(cluster, op, 0));
+      found.before(place);
       break;
     case Kind::kStoreWords:
+      if (op.combines) found.before(place);
       break;
   }
   return std::move(found.all);

@@ -29,7 +29,7 @@ struct EventOrder {
 struct FoundWriter {
   struct Source {
     MemoryPlace place;
-    std::vector<std::uint8_t> bytes;  // that the place and those after it held
+    std::vector<std::uint8_t> bytes;  // that the place and those after it held; none: it is not known
   };
   bool operation = false;
   std::uint32_t pc = 0, warp = 0, lanes = 0;
