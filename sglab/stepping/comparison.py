@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sglab.emulator.captures import CapturedLaunch
 from sglab.emulator.session import Session
 from sglab.emulator.state import Place
@@ -58,9 +60,8 @@ class Difference:
 
     def element(self, flat: int) -> tuple[tuple[int, ...], Any, Any]:
         """Index and both values of an element."""
-        import torch
-
-        index = tuple(int(each) for each in torch.unravel_index(torch.tensor(flat), self.where.shape))
+        # That of torch imports sympy, which takes a second.
+        index = tuple(int(each) for each in np.unravel_index(flat, tuple(self.where.shape)))
         return index, self.left[index].item(), self.right[index].item()
 
     def first_byte(self, flat: int) -> int:

@@ -10,6 +10,7 @@ from sglab import gpu
 from sglab.emulator.captures import CapturedLaunch
 from tests.support.corpus import sm80_launches, sm90_launches, sm100_launches
 from tests.support.corpus.launch import ARCHITECTURES, Draw, Map, module, tensors
+from tests.support.launches.mla_parts import mla_launches
 
 LAUNCHES = {
     each.name: each
@@ -85,3 +86,23 @@ def test_a_fault_behind_operations_is_named(name, pattern, which, fault, over) -
     text = module(case.module).ptx
     first = text[: text.index(f".entry {case.entry}(")].count("\n") + 1
     assert found.steps[-1][0].instruction.ptx_line == first + lines[0], str(found)
+
+
+@pytest.mark.parametrize(
+    ("arch", "right", "wrong", "over"),
+    [
+        # A tile of keys gets columns that are not its own.
+        ("sm_90a", "[%r662], [%rd97, {%r663, ", "[%r662], [%rd97, {%r627, ", ["wgmma.mma_async"]),
+        ("sm_100a", "[%rd119, {%r847, ", "[%rd119, {%r835, ", ["tcgen05.ld", "tcgen05.mma"]),
+    ],
+)
+def test_our_mla_kernels_lead_back_to_the_copy_that_is_wrong(arch, right, wrong, over) -> None:
+    (a, b), out = mla_launches(arch, [200], [lambda text: text, lambda text: text.replace(right, wrong)])
+    parting = sglab.compare(a, b, tensors={"out": out}).parting
+    assert parting is not None
+    found = parting.trace()
+    assert found.found and found.steps[-1][0].instruction.opcode.startswith("cp.async.bulk.tensor"), str(found)
+    assert right in found.steps[-1][0].instruction.text and wrong in found.steps[-1][1].instruction.text
+    opcodes = [each.instruction.opcode for each, _ in found.steps]
+    for opcode in over:
+        assert any(each.startswith(opcode) for each in opcodes), opcodes
