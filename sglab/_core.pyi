@@ -248,9 +248,7 @@ def sanitizer(
     overlaps: bool = False,
 ) -> Sanitizer: ...
 
-WriterRow = tuple[
-    bool, int, int, int, int, int, tuple[int, int], int, list[tuple[str, int, int, bytes]], list[float]
-]
+WriterRow = tuple[bool, int, int, int, int, int, tuple[int, int], int, list[tuple[str, int, int, bytes]], list[float]]
 
 class Session:
     def step(self, count: int) -> Stop: ...

@@ -16,7 +16,7 @@ from sglab.stepping.matrix_moves import matrix_places, matrix_source, moves_8x8,
 
 _GUARD = re.compile(r"@(!?)([%$\w.]+)\s+")
 _WORD = re.compile(r"[%$A-Za-z_][\w$%]*")
-_BETWEEN_LANES = ("mma.", "wgmma.", "movmatrix.", "shfl.", "redux.", "vote.", "match.", "activemask")
+_BETWEEN_LANES = ("mma.", "wmma.mma", "wgmma.", "movmatrix.", "shfl.", "redux.", "vote.", "match.", "activemask")
 
 
 @dataclass(frozen=True)

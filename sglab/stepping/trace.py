@@ -18,6 +18,7 @@ Stored = tuple[CapturedLaunch, int]
 """A launch, and the position of a store in it."""
 Made = TypeVar("Made")
 _REGISTER = re.compile(r"%\w+")
+_UNFOLLOWED = ("atom.", "wmma.load", "ldmatrix.", "ld.local", "ldu.", "tex.", "suld.", "tcgen05.ld.", "mbarrier.")
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,8 @@ def trace_both(a: Stored, b: Stored, address: int, most: int) -> Trace:
             if not _same_sum(*sums, one, other):
                 here = sums
                 continue
+        if not one.sources and one.instruction.opcode.startswith(_UNFOLLOWED):
+            return Trace(tuple(steps), "the way ends here: what it reads in memory cannot be followed", False)
         return Trace(tuple(steps), "what both read is the same here, what they make of it is not", True)
 
 

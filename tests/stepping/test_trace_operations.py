@@ -18,10 +18,11 @@ LAUNCHES = {
 }
 FAULTS = [
     # kernel, the instruction (which of those in the entry), its fault, opcodes that the way leads over
-    ("cp_async_copy.sm_80", r"cp\.async\.cg\S+ \[%\w+\], \[%\w+(\])", 0, "+16]", []),
+    ("cp_async_copy.sm_80", r"cp\.async\.cg\S+ \[%\w+\], \[%\w+(\])", 0, "+16]", ["ld.shared"]),
     ("tma_copy_2d_swizzle128.sm_90a", r"shared::cluster\S+ \[%\w+\], \[%\w+, ({%r2, %r4})", 0, "{%r4, %r2}",
      ["cp.async.bulk.tensor.2d.global.shared::cta", "cp.async.bulk.tensor.2d.shared::cluster"]),
-    ("tma_copy_2d_swizzle32.sm_90a", r"shared::cluster\S+ \[%\w+\], \[%\w+, ({%r2, %r4})", 0, "{%r4, %r2}", ["ld.shared"]),
+    ("tma_copy_2d_swizzle32.sm_90a", r"shared::cluster\S+ \[%\w+\], \[%\w+, ({%r2, %r4})", 0, "{%r4, %r2}",
+     ["ld.shared"]),
     ("wgmma_gemm.sm_90a", r"wgmma\.mma_async[^;]*, p, 1, (1), 0, 0;", 2, "-1", ["wgmma.mma_async"]),
     ("wgmma_gemm.sm_90a", r"shared::cluster\S+ \[%\w+\], \[%\w+, {%r\w+, (%r\w+)}", 3, "%r74", ["wgmma.mma_async"]),
     ("wgmma_register_a.sm_90a", r"ld\.global\.u16\s+%rs7, \[%rd18\+(272)\]", 0, "270", ["wgmma.mma_async"]),
@@ -29,9 +30,10 @@ FAULTS = [
     ("tcgen05_gemm_f16.sm_100a", r"shared::cluster\S+ \[%\w+\], \[%\w+, {%r\w+, (%r3)}", 1, "%r4",
      ["tcgen05.ld", "tcgen05.mma"]),
     ("tcgen05_gemm_f16.sm_100a", r"tcgen05\.mma\S+ \[%r2\], (%rd4)", 0, "%rd2", ["tcgen05.ld", "tcgen05.mma"]),
-    ("tcgen05_a_in_tmem.sm_100a", r"ld\.global\.u16\s+%r43, \[%rd11\+(14|6)\]", 0, "4",
+    ("tcgen05_a_in_tmem.sm_100a", r"ld\.global\.u16\s+%r43, \[%rd11\+(14)\]", 0, "12",
      ["tcgen05.ld", "tcgen05.mma", "tcgen05.st"]),
-    ("multicast_cluster2.sm_90a", r"multicast::cluster \[%\w+\], \[%\w+, ({%r16, %r17})", 0, "{%r17, %r16}", ["ld.shared"]),
+    ("multicast_cluster2.sm_90a", r"multicast::cluster \[%\w+\], \[%\w+, ({%r16, %r17})", 0, "{%r17, %r16}",
+     ["ld.shared"]),
     ("cluster_exchange2.sm_90a", r"st\.shared\.u32\s+\[%r5\], (%r11)", 0, "%r14", ["ld.shared::cluster"]),
     ("cluster_exchange2.sm_90a", r"st\.async\S+ \[%r32\], (%r39)", 0, "%r31", ["ld.shared"]),
     ("bulk_copy.sm_90a", r"st\.shared\.f32\s+\[%r45\+1024\], (%f10)", 0, "%f9", ["cp.async.bulk.global.shared::cta"]),
