@@ -255,7 +255,10 @@ void Session::advance_with(Observer& observer, Over over) {
     guarded([&] {
       while (!over() && !stepper_.over()) {
         advance();
-        if (interrupted()) throw LaunchFault({.kind = "interrupted"});
+        if (!interrupted()) continue;
+        Fault fault;
+        fault.kind = "interrupted";
+        throw LaunchFault(std::move(fault));
       }
     });
   } catch (...) {
