@@ -118,6 +118,15 @@ class PySession {
   nb::object last() const;
   nb::object next() const;
 
+  // (ticks, count) of the moment at which the instruction at a position has been executed.
+  std::tuple<std::uint64_t, std::uint64_t> through(std::uint64_t position);
+  // (operation, pc, CTA, warp, lanes, position, (ticks, count), element, [(space, CTA, address, bytes)],
+  // results) of who wrote a byte or cell last before a moment, or of a wgmma; None: nobody did
+  nb::object writer_of(const std::string& space, std::int64_t cta, std::uint64_t address,
+                       std::tuple<std::uint64_t, std::uint64_t> order);
+  nb::object wgmma_at(std::int64_t cta, std::uint32_t warp, std::uint32_t lane, std::uint32_t reg,
+                      std::uint64_t position);
+
   std::uint32_t break_code(const std::vector<std::uint32_t>& pcs, std::int64_t cta, std::int64_t warp);
   std::uint32_t break_watch(const std::string& space, std::uint64_t begin, std::uint64_t bytes, bool reads,
                             bool writes, std::int64_t cta);

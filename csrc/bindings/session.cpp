@@ -144,6 +144,9 @@ void sglab::bindings::register_session(nb::module_& module) {
           "tmem",
           [](nb::handle self, std::int64_t cta) { return nb::cast<PySession&>(self).tmem(self, cta); },
           "cta"_a)
+      .def("through", &PySession::through, "position"_a)
+      .def("writer_of", &PySession::writer_of, "space"_a, "cta"_a, "address"_a, "order"_a)
+      .def("wgmma_at", &PySession::wgmma_at, "cta"_a, "warp"_a, "lane"_a, "register"_a, "position"_a)
       .def("last", &PySession::last)
       .def("next", &PySession::next)
       .def("break_code", &PySession::break_code, "pcs"_a, "cta"_a, "warp"_a)

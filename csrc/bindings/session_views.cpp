@@ -168,4 +168,42 @@ nb::object PySession::next() const {
   return place_of(*stepper.turn_of(), stepper.next(), stepper.turn_of()->group_mask);
 }
 
+namespace {
+
+const char* place_name(Space space) {
+  return space == Space::kShared ? "shared" : space == Space::kReg ? "tensor" : "global";
+}
+
+nb::object row_of(const std::optional<FoundWriter>& found) {
+  if (!found) return nb::none();
+  nb::list sources;
+  for (const FoundWriter::Source& one : found->sources)
+    sources.append(
+        nb::make_tuple(place_name(one.place.space), one.place.cta, one.place.address,
+                       nb::bytes(reinterpret_cast<const char*>(one.bytes.data()), one.bytes.size())));
+  return nb::make_tuple(found->operation, found->pc, found->cta, found->warp, found->lanes, found->position,
+                        nb::make_tuple(found->order.ticks, found->order.count), found->element, sources,
+                        found->result);
+}
+
+}  // namespace
+
+std::tuple<std::uint64_t, std::uint64_t> PySession::through(std::uint64_t position) {
+  const EventOrder order = session_.through(position);
+  return {order.ticks, order.count};
+}
+
+nb::object PySession::writer_of(const std::string& space, std::int64_t cta, std::uint64_t address,
+                                std::tuple<std::uint64_t, std::uint64_t> order) {
+  MemoryPlace place{Space::kGlobal, cta, address};
+  if (space == "shared") place.space = Space::kShared;
+  if (space == "tensor") place.space = Space::kReg;
+  return row_of(session_.writer_of(place, {std::get<0>(order), std::get<1>(order)}));
+}
+
+nb::object PySession::wgmma_at(std::int64_t cta, std::uint32_t warp, std::uint32_t lane, std::uint32_t reg,
+                               std::uint64_t position) {
+  return row_of(session_.wgmma_at({cta, warp, lane, reg}, position));
+}
+
 }  // namespace sglab::emu

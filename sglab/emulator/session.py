@@ -16,6 +16,7 @@ from sglab.emulator.session_breakpoints import SessionBreakpoints
 from sglab.emulator.session_log import SessionLog
 from sglab.emulator.session_moves import SessionMoves
 from sglab.emulator.session_state import CtaName, SessionState
+from sglab.emulator.session_writers import SessionWriters
 from sglab.emulator.state import Breakpoint, Cta, Place, Warp
 from sglab.events.log import EventLog
 from sglab.events.roles import Roles
@@ -30,7 +31,7 @@ class Session:
     """One launch, executed step by step. Made by Kernel.session.
 
     Its parts: what can be seen at the moment (SessionState), the events of the whole launch (SessionLog), breakpoints
-    (SessionBreakpoints) and moves (SessionMoves).
+    (SessionBreakpoints), moves (SessionMoves) and who wrote memory (SessionWriters).
 
     Warps are named by their number in a CTA; the CTA is `focus` unless `cta` says another: a linear index in the
     grid, or its coordinates. Methods that move return a Stop, which says where the session is and why.
@@ -56,6 +57,7 @@ class Session:
         self._log = SessionLog(self._state, core_session, sanitizer)
         self._breakpoints = SessionBreakpoints(self._state, self._log, core_session, self._listeners)
         self._moves = SessionMoves(self._state, self._log, self._breakpoints, core_session, self._listeners)
+        self._writers = SessionWriters(self._state, core_session)
 
     # What can be seen
 
@@ -170,6 +172,8 @@ class Session:
         """Whether `log` is at hand, without a run."""
         return self._log.recorded
 
+    last_writer = delegates("_writers", SessionWriters.last_writer)
+    wgmma = delegates("_writers", SessionWriters.wgmma)
     record = delegates("_log", SessionLog.record)
     tile = delegates("_log", SessionLog.tile)
     operand = delegates("_log", SessionLog.operand)
@@ -204,6 +208,7 @@ class Session:
         self._session, self._state, self._log = fresh._session, fresh._state, fresh._log
         self._breakpoints.move_to(self._state, self._log, self._session)
         self._moves = SessionMoves(self._state, self._log, self._breakpoints, self._session, self._listeners)
+        self._writers = SessionWriters(self._state, self._session)
         self._restarts += 1
         self._listeners.notify()
 

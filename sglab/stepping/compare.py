@@ -210,7 +210,8 @@ def _parting(
     left = Store.last(a, tensors[name], flat)
     _put(tensors, before)
     right = _last_store(b, tensors[name], flat)
-    return Parting(name, *difference.element(flat), left, right, int(addresses(tensors[name])[flat]))
+    address = int(addresses(tensors[name])[flat]) + difference.first_byte(flat)
+    return Parting(name, *difference.element(flat), left, right, address)
 
 
 def _last_store(launch: CapturedLaunch | Interpreted | None, tensor: Tensor, flat: int) -> Store | Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sglab.emulator.captures import CapturedLaunch
 from sglab.emulator.session import Session
 from sglab.emulator.state import Place
@@ -58,10 +60,16 @@ class Difference:
 
     def element(self, flat: int) -> tuple[tuple[int, ...], Any, Any]:
         """Index and both values of an element."""
+        # That of torch imports sympy, which takes a second.
+        index = tuple(int(each) for each in np.unravel_index(flat, tuple(self.where.shape)))
+        return index, self.left[index].item(), self.right[index].item()
+
+    def first_byte(self, flat: int) -> int:
+        """The first byte of an element that is not the same."""
         import torch
 
-        index = tuple(int(each) for each in torch.unravel_index(torch.tensor(flat), self.where.shape))
-        return index, self.left[index].item(), self.right[index].item()
+        left, right = (each.reshape(-1)[flat : flat + 1].view(torch.uint8) for each in (self.left, self.right))
+        return int((left != right).nonzero()[0, 0])
 
     def __str__(self) -> str:
         tile = ", ".join(f"{low}:{high + 1}" for low, high in self.tile)
@@ -73,8 +81,8 @@ class Store:
     """A store to one element, the last of its launch.
 
     Attributes:
-        place: who executed which instruction; of a bulk store, what was executed last when it took effect.
-        position: of the instruction in the launch.
+        place: who executed which instruction; of an asynchronous copy, who issued it.
+        position: of the instruction in the launch; of a copy, when it took effect.
     """
 
     place: Place
@@ -85,10 +93,16 @@ class Store:
     def last(cls, launch: CapturedLaunch, tensor: Tensor, flat: int) -> Store | None:
         """The last store to an element; None if the launch never writes it."""
         session = CapturedLaunch.session(launch)
-        session.watch(Span(int(addresses(tensor)[flat]), tensor.element_size()))
+        address = int(addresses(tensor)[flat])
+        session.watch(Span(address, tensor.element_size()))
         found = None
         while (stop := session.run()).reason == "breakpoint":
             found = stop
+        # A copy may leave the bytes as they were.
+        writer = session.last_writer("global", address)
+        if writer is not None and writer.operation:
+            session.return_to(writer.order[0])
+            return cls(Place(writer.cta, writer.warp, writer.instruction, writer.lanes), session.now, launch)
         if found is None or found.at is None:
             return None
         return cls(found.at, found.position, launch)
@@ -115,7 +129,7 @@ class Parting:
         left, right: its value after `a` and after `b`.
         a, b: the stores that left these values; None where a launch cannot be stepped or did not write. Under Triton's
             interpreter: program and source line, without a session.
-        address: of the element.
+        address: of the first of its bytes that is not the same.
     """
 
     tensor: str

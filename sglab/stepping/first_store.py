@@ -71,21 +71,23 @@ class _Elements:
         self._flat = where.flatten().nonzero().flatten().numpy()
         self.addresses = addresses(tensor)[self._flat]
         self.size = tensor.element_size()
-        self._before = self._bytes()
+        self._order = np.argsort(self.addresses)
+        self._sorted = self.addresses[self._order]
+        self._before = self._bits()
 
-    def _bytes(self) -> npt.NDArray[np.uint8]:
+    def _bits(self) -> npt.NDArray[Any]:
         import torch
 
-        raw = self._tensor.contiguous().flatten().view(torch.uint8).reshape(-1, self.size)
-        return raw.numpy()[self._flat].copy()
+        raw = self._tensor.contiguous().flatten().view(torch.uint8).numpy()
+        return raw.view(f"V{self.size}" if self.size > 8 else f"u{self.size}")[self._flat]
 
     def written(self, session: Session, stop: Stop) -> int | None:
         """The first of them that is about to be written, or that an asynchronous operation has just changed."""
         for begin, nbytes in _stores(session, stop):
-            hit = (self.addresses < begin + nbytes) & (self.addresses + np.uint64(self.size) > begin)
-            if hit.any():
-                return int(self._flat[hit.argmax()])
-        changed = (self._bytes() != self._before).any(1)
+            low, high = self._sorted.searchsorted([begin - np.uint64(self.size) + np.uint64(1), begin + nbytes])
+            if low < high:
+                return int(self._flat[self._order[low:high].min()])
+        changed = self._bits() != self._before
         return int(self._flat[changed.argmax()]) if changed.any() else None
 
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sglab.emulator.captures import CapturedLaunch
-from sglab.emulator.state import MemoryAccess, Register
+from sglab.emulator.session_writers import Order, Source, Writer
+from sglab.emulator.state import MemoryAccess, Register, lanes
 from sglab.gpu.code import Instruction
-from sglab.stepping.first_store import Span
+from sglab.stepping.matrix_moves import matrix_places, matrix_source, moves_8x8, tensor_cells
 
 _GUARD = re.compile(r"@(!?)([%$\w.]+)\s+")
 _WORD = re.compile(r"[%$A-Za-z_][\w$%]*")
-_BETWEEN_LANES = ("mma.", "shfl.", "redux.", "vote.", "match.", "activemask")
+_BETWEEN_LANES = ("mma.", "wmma.mma", "wgmma.", "movmatrix.", "shfl.", "redux.", "vote.", "match.", "activemask")
 
 
 @dataclass(frozen=True)
 class Produced:
-    """An instruction on the way back from a store, before it was executed.
+    """An instruction on the way back from a store, before it was executed; or an asynchronous operation, by the
+    instruction that issued it.
 
     Attributes:
         position: of the instruction in the launch, as `Session.now` counts.
@@ -26,7 +30,11 @@ class Produced:
         inputs: the registers that it reads, by name, in the order of its text.
         executed: False where its predicate kept the lane from it, so that a register has kept its value; that
             register is then among the inputs.
-        address: of the bytes in memory that it reads; None if it reads none or they cannot be followed.
+        sources: the memory that it reads for the value; empty if it reads none or it cannot be followed.
+        order: of an operation, when it was carried out.
+        accumulator, held: of a wgmma that adds to it, the register, and what it held at the issue: nothing that means
+            anything where an earlier wgmma was still at work on it.
+        result: of a wgmma, what it left in the accumulator.
     """
 
     instruction: Instruction
@@ -35,8 +43,12 @@ class Produced:
     warp: int
     lane: int
     inputs: dict[str, Register] = field(repr=False)
-    address: int | None = None
+    sources: tuple[Source, ...] = ()
     executed: bool = True
+    order: Order | None = None
+    accumulator: str = ""
+    held: Any = field(default=None, repr=False)
+    result: tuple[float, ...] = ()
 
     @property
     def who(self) -> tuple[int, int, int]:
@@ -57,6 +69,7 @@ class Produced:
         source = "".join(f", {place}" for place in self.instruction.places)
         who = f"CTA {self.cta} warp {self.warp} lane {self.lane}"
         did = "" if self.executed else ", not executed"
+        did += ", carried out later" if self.order is not None else ""
         text = f"PTX line {self.instruction.ptx_line} `{self.instruction.text}`{source}"
         return f"{text} ({who}{did}): {values or 'no registers'}"
 
@@ -74,9 +87,9 @@ class Producers:
         self._session.seek(0)
 
     def store(self, position: int, address: int) -> Produced | None:
-        """The store to an address at a position; None if it is not a plain one by a lane of a warp."""
-        self._session.seek(position + 1)
-        return self._stored(address, "global", 0)
+        """The store to an address in global memory at a position, or the copy that took effect by then; None if it is
+        an atomic operation."""
+        return self._written("global", address, 0, position)
 
     def of(self, step: Produced, name: str, lane: int | None = None) -> Produced | None:
         """The instruction that gave a register the value that a step reads; None if none did."""
@@ -92,25 +105,18 @@ class Producers:
                 return made
         return None
 
-    def of_memory(self, step: Produced) -> Produced | None:
-        """The store to the bytes that a step reads, the last before it; None if the launch found them there, or an
-        asynchronous operation wrote them."""
-        if step.address is None:
-            return None
-        self._session.seek(step.position)
-        return self._stored(step.address, "shared" if ".shared" in step.instruction.opcode else "global", step.cta)
+    def of_memory(self, step: Produced, source: Source) -> Produced | None:
+        """Who wrote memory that a step reads, the last before it; None if the launch found it there, or an atomic
+        operation wrote it."""
+        before = step.position if step.order is None else step.order
+        return self._written(source.space, source.address, source.cta, before)
 
-    def _stored(self, address: int, space: str, cta: int) -> Produced | None:
-        """The last store to an address before now."""
-        session = self._session
-        watch = session.watch(address & 0xFFFFFF, 1, cta=cta) if space == "shared" else session.watch(Span(address, 1))
-        try:
-            stop = session.run_back()
-        finally:
-            session.unbreak(watch)
-        if stop.reason != "breakpoint" or stop.at is None:
+    def _written(self, space: str, address: int, cta: int, before: int | Order) -> Produced | None:
+        writer = self._session.last_writer(space, address, cta, before)
+        if writer is None:
             return None
-        return self._storing(stop.at.cta, stop.at.warp, address, space)
+        self._session.seek(writer.position)
+        return self._issuing(writer) if writer.operation else self._storing(writer, space, address)
 
     def branches(self, step: Produced) -> list[Produced]:
         """The conditional branches that the lane of a step came to before it, first ones first."""
@@ -150,46 +156,143 @@ class Producers:
             executed = _executes(instruction, registers, lane)
             names = _read(instruction) if executed else [*_guard(instruction), name]
             inputs = {each: registers[each] for each in names if each in registers}
-            address = self._address(instruction, group, cta, warp, lane, name) if executed else None
-            return Produced(instruction, session.now, cta, warp, lane, inputs, address, executed)
+            if not executed:
+                return Produced(instruction, session.now, cta, warp, lane, inputs, (), executed)
+            if instruction.opcode.startswith("wgmma.mma_async"):
+                return self._product(instruction, cta, warp, lane, name, registers)
+            sources = self._sources(instruction, group, cta, warp, lane, name, registers)
+            return Produced(instruction, session.now, cta, warp, lane, inputs, sources)
         return None
 
-    def _address(self, instruction: Instruction, group: int, cta: int, warp: int, lane: int, name: str) -> int | None:
-        """Where a lane's own load reads what goes to a register."""
-        if not instruction.opcode.startswith("ld."):
-            return None
-        access = self._access(group, cta, warp, "shared" if ".shared" in instruction.opcode else "global")
-        if access is None or not access.lanes >> lane & 1:
-            return None
-        results = _WORD.findall(instruction.text[: instruction.text.rindex("[")].split(instruction.opcode)[-1])
-        offset = results.index(name) * access.nbytes // len(results) if name in results else 0
-        return int(access.addresses[lane]) + offset
+    def _product(
+        self, instruction: Instruction, cta: int, warp: int, lane: int, name: str, registers: dict[str, Register]
+    ) -> Produced:
+        """A wgmma, for one of its accumulators."""
+        now = self._session.now
+        accumulators = _results(instruction)
+        read = [each for each in _read(instruction) if each in registers]
+        inputs = {each: registers[each] for each in read}
+        adds = any(each.type == "pred" and bool(each.values[lane]) for each in inputs.values())
+        number = accumulators.index(name) if name in accumulators else 0
+        made = self._session.wgmma(warp, cta, lane, number, now)
+        sources, order, result = ((), None, ()) if made is None else (made.sources, made.order, made.result)
+        held = registers[name].values[lane] if name in registers else None
+        step = Produced(instruction, now, cta, warp, lane, inputs, sources, True, order, result=result)
+        return replace(step, accumulator=name, held=held) if adds else step
+
+    def _sources(
+        self,
+        instruction: Instruction,
+        group: int,
+        cta: int,
+        warp: int,
+        lane: int,
+        name: str,
+        registers: dict[str, Register],
+    ) -> tuple[Source, ...]:
+        """Where an instruction reads what goes to a lane's register."""
+        opcode, results = instruction.opcode, _results(instruction)
+        number = results.index(name) if name in results else 0
+        if opcode.startswith("tcgen05.ld."):
+            base = self._tensor_address(instruction, registers, lane)
+            cells = tensor_cells(opcode, instruction.text, base, warp, lane, number)
+            return tuple(self._cell(cta, *each) for each in cells)
+        if not opcode.startswith(("ld.", "ldmatrix.")):
+            return ()
+        for space in ("shared", "global"):
+            access = self._access(group, cta, warp, space)
+            if access is None or access.at is not instruction:
+                continue
+            if opcode.startswith("ldmatrix."):
+                rows = [(each, 0, access.nbytes) for each in lanes(access.lanes)]
+                places = matrix_places(opcode, number, lane) if moves_8x8(opcode) else rows
+            elif access.lanes >> lane & 1:
+                nbytes = access.nbytes // max(len(results), 1)
+                places = [(lane, number * nbytes, nbytes)]
+            else:
+                continue
+            return tuple(
+                self._source(space, cta, int(access.addresses[of]) + offset, nbytes) for of, offset, nbytes in places
+            )
+        return ()
+
+    def _tensor_address(self, instruction: Instruction, registers: dict[str, Register], lane: int) -> int:
+        text = instruction.text[instruction.text.index("[") + 1 :]
+        parts = [each.strip() for each in text[: text.index("]")].split("+")]
+        return sum(int(registers[each].values[lane]) if each in registers else int(each, 0) for each in parts)
+
+    def _cell(self, cta: int, lane: int, column: int) -> Source:
+        memory = self._session.tensor_memory(cta)
+        data = b"" if memory is None else memory.cells[column, lane].tobytes()
+        return Source("tensor", cta, lane << 16 | column, data)
+
+    def _source(self, space: str, cta: int, address: int, nbytes: int) -> Source:
+        if space == "global":
+            return Source(space, 0, address, ctypes.string_at(address, nbytes))
+        owner, offset = self._owner(cta, address >> 24), address & 0xFFFFFF
+        return Source(space, owner, offset, self._session.shared(owner)[offset : offset + nbytes].tobytes())
+
+    def _owner(self, cta: int, rank: int) -> int:
+        """The CTA of this rank in the cluster of another."""
+        running = self._session.ctas
+        cluster = next(each.cluster for each in running if each.linear == cta)
+        return next((each.linear for each in running if each.cluster == cluster and each.rank == rank), cta)
 
     def _access(self, group: int, cta: int, warp: int, space: str) -> MemoryAccess | None:
         session = self._session
         return (session.shared_access if space == "shared" else session.global_access)(warp, group, cta)
 
-    def _storing(self, cta: int, warp: int, address: int, space: str) -> Produced | None:
+    def _issuing(self, writer: Writer) -> Produced | None:
+        """The instruction before which the session stands, that has issued an operation."""
+        session = self._session
+        for group, state in enumerate(session.warp(writer.warp, writer.cta).groups):
+            if state.at is not writer.instruction or (writer.lanes and not writer.lanes & state.mask):
+                continue
+            lane = lanes(writer.lanes or state.mask)[0]
+            registers = session.registers(writer.warp, group, writer.cta)
+            names = dict.fromkeys(_WORD.findall(writer.instruction.text))
+            inputs = {name: registers[name] for name in names if name in registers}
+            return Produced(
+                writer.instruction,
+                session.now,
+                writer.cta,
+                writer.warp,
+                lane,
+                inputs,
+                writer.sources,
+                order=writer.order,
+            )
+        return None
+
+    def _storing(self, writer: Writer, space: str, address: int) -> Produced | None:
         """The store before which the session stands, by the lane that writes to an address; only the register that goes
         there is among its inputs, and its predicate."""
-        session = self._session
+        session, cta, warp, opcode = self._session, writer.cta, writer.warp, writer.instruction.opcode
+        if not opcode.startswith(("st.", "stmatrix.", "tcgen05.st.")):
+            return None
         for group, state in enumerate(session.warp(warp, cta).groups):
-            access = self._access(group, cta, warp, space)
-            if access is None or access.at is not state.at or not access.at.opcode.startswith("st."):
+            if state.at is not writer.instruction:
                 continue
-            hits = [
-                lane for lane in range(32)
-                if access.lanes >> lane & 1 and 0 <= address - int(access.addresses[lane]) < access.nbytes
-            ]  # fmt: skip
-            if not hits:
-                continue
-            lane, registers = hits[-1], session.registers(warp, group, cta)
-            text = access.at.text
+            lane, registers = lanes(writer.lanes)[-1], session.registers(warp, group, cta)
+            text = writer.instruction.text
             values = _WORD.findall(text[text.rindex("]") :])
-            offset = address - int(access.addresses[lane])
-            stored = values[offset * len(values) // access.nbytes] if values else ""
-            inputs = {name: registers[name] for name in [*_guard(access.at), stored] if name in registers}
-            return Produced(access.at, session.now, cta, warp, lane, inputs)
+            number = 0
+            if opcode.startswith("tcgen05.st."):
+                number = writer.element
+            else:
+                access = self._access(group, cta, warp, space)
+                if access is None:
+                    continue
+                offset = address - (int(access.addresses[lane]) & (0xFFFFFF if space == "shared" else -1))
+                if opcode.startswith("st."):
+                    number = offset * len(values) // access.nbytes
+                elif moves_8x8(opcode):
+                    number, lane = matrix_source(opcode, lane, offset)
+                else:
+                    return None
+            stored = values[number] if number < len(values) else ""
+            inputs = {name: registers[name] for name in [*_guard(writer.instruction), stored] if name in registers}
+            return Produced(writer.instruction, session.now, cta, warp, lane, inputs)
         return None
 
 
@@ -213,6 +316,13 @@ def _read(instruction: Instruction) -> list[str]:
     end = body.find("}") if body.split(None, 1)[-1].startswith("{") else -1
     rest = body[body.find(",", max(end, 0)) :]
     return list(dict.fromkeys([*_guard(instruction), *_WORD.findall(rest)]))
+
+
+def _results(instruction: Instruction) -> Sequence[str]:
+    """The registers that it writes, in the order of its text."""
+    body = instruction.text.split(instruction.opcode, 1)[-1].lstrip()
+    end = body.find("}") if body.startswith("{") else body.find(",")
+    return _WORD.findall(body[: max(end, 0)])
 
 
 def _shown(value: Any) -> str:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from sglab.emulator.captures import CapturedLaunch
+from sglab.emulator.session_writers import Source
 from sglab.stepping.producers import Produced, Producers
 
 Stored = tuple[CapturedLaunch, int]
 """A launch, and the position of a store in it."""
 Made = TypeVar("Made")
 _REGISTER = re.compile(r"%\w+")
+_UNFOLLOWED = ("atom.", "wmma.load", "ldmatrix.", "ld.local", "ldu.", "tex.", "suld.", "tcgen05.ld.", "mbarrier.")
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,25 @@ def trace_both(a: Stored, b: Stored, address: int, most: int) -> Trace:
         if differing is not None:
             mine, theirs, lane, of = differing
             here = _taken(left, partial(left.of, one, mine, lane)), _taken(right, partial(right.of, other, theirs, of))
-        elif one.address is not None and other.address is not None:
-            here = _taken(left, partial(left.of_memory, one)), _taken(right, partial(right.of_memory, other))
-        else:
-            return Trace(
-                tuple(steps), "what both read in registers is the same here, what they make of it is not", True
+            continue
+        sources = _sources(one, other)
+        if sources is not None:
+            here = (
+                _taken(left, partial(left.of_memory, one, sources[0])),
+                _taken(right, partial(right.of_memory, other, sources[1])),
             )
+            continue
+        if one.accumulator and other.accumulator:
+            sums = (
+                _taken(left, partial(left.of, one, one.accumulator)),
+                _taken(right, partial(right.of, other, other.accumulator)),
+            )
+            if not _same_sum(*sums, one, other):
+                here = sums
+                continue
+        if not one.sources and one.instruction.opcode.startswith(_UNFOLLOWED):
+            return Trace(tuple(steps), "the way ends here: what it reads in memory cannot be followed", False)
+        return Trace(tuple(steps), "what both read is the same here, what they make of it is not", True)
 
 
 def trace_one(a: Stored, address: int, most: int) -> Trace:
@@ -101,7 +116,11 @@ def trace_one(a: Stored, address: int, most: int) -> Trace:
                 continue
             seen.add((step.position, step.warp, step.lane))
             found.append(step)
-            makers = [way.of(step, name) for name in step.inputs] + [way.of_memory(step)]
+            # Of a matrix product, one part of each operand: all of them were made alike, mostly.
+            sources = step.sources if len(step.sources) < 3 else (step.sources[0], step.sources[-1])
+            makers = [way.of(step, name) for name in step.inputs]
+            makers += [way.of_memory(step, source) for source in sources]
+            makers += [way.of(step, step.accumulator)] if step.accumulator else []
             waiting += [each for each in makers if each is not None]
     finally:
         way.leave()
@@ -175,6 +194,31 @@ def _differing(one: Produced, other: Produced) -> tuple[str, str, int, int] | No
     return None
 
 
+def _sources(one: Produced, other: Produced) -> tuple[Source, Source] | None:
+    """The first byte in memory that both read with different values; else what both reductions add to."""
+    if len(one.sources) != len(other.sources):
+        return None
+    for mine, theirs in zip(one.sources, other.sources, strict=True):
+        for offset, (byte, of) in enumerate(zip(mine.data, theirs.data, strict=False)):
+            if byte != of:
+                return _at(mine, offset), _at(theirs, offset)
+    if one.sources and not one.sources[-1].data:
+        return one.sources[-1], other.sources[-1]
+    return None
+
+
+def _at(source: Source, offset: int) -> Source:
+    """One byte of it; of tensor memory, the whole cell."""
+    return source if source.space == "tensor" else replace(source, address=source.address + offset)
+
+
+def _same_sum(mine: Produced | None, theirs: Produced | None, one: Produced, other: Produced) -> bool:
+    """Whether two wgmma found the same in an accumulator: what earlier ones left there, or the register's value."""
+    if mine is not None and theirs is not None and mine.result and theirs.result:
+        return bool(np.array_equal(np.array(mine.result), np.array(theirs.result), equal_nan=True))
+    return one.held is not None and other.held is not None and np.array_equal(_bits(one.held), _bits(other.held))
+
+
 def _bits(value: Any) -> Any:
     return np.atleast_1d(np.asarray(value)).view(np.uint8)
 
@@ -182,6 +226,6 @@ def _bits(value: Any) -> Any:
 def _ends(one: Produced | None, other: Produced | None) -> str:
     sides = [name for name, step in (("a", one), ("b", other)) if step is None]
     return (
-        f"the way ends here in {' and '.join(sides)}: the value was there when the launch began, or an asynchronous or "
-        "atomic operation, or tensor memory, brought it"
+        f"the way ends here in {' and '.join(sides)}: the value was there when the launch began, or an atomic "
+        "operation brought it"
     )

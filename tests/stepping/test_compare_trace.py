@@ -156,3 +156,11 @@ def test_the_element_of_a_vector_is_followed(tensors) -> None:
     made = [sglab.step(sglab.ptx(text)[1, 32], *tensors) for text in (VECTORS, wrong)]
     found = parting(tensors, *made).trace()
     assert found.found and found.steps[-1][1].instruction.text == "add.f32 %f4, %f2, %f1;", str(found)
+
+
+def test_the_way_ends_at_what_an_atomic_brings(tensors) -> None:
+    text = KERNEL.replace("ld.shared.f32 %f5, [%r7];", "atom.shared.add.f32 %f5, [%r7], 0f00000000;")
+    right, wrong = FAULTS[0]
+    found = parting(tensors, step(text, *tensors), step(text.replace(right, wrong), *tensors)).trace()
+    assert not found.found and "cannot be followed" in found.reason
+    assert found.steps[-1][0].instruction.opcode == "atom.shared.add.f32"

@@ -247,6 +247,54 @@ LaunchReport Session::record(EventLog& log, std::optional<Fault>& fault) {
   return report;
 }
 
+// With one more observer, up to where `over` says or to the end.
+template <class Over>
+void Session::advance_with(Observer& observer, Over over) {
+  stepper_.attach(observer);
+  try {
+    guarded([&] {
+      while (!over() && !stepper_.over()) {
+        advance();
+        if (!interrupted()) continue;
+        Fault fault;
+        fault.kind = "interrupted";
+        throw LaunchFault(std::move(fault));
+      }
+    });
+  } catch (...) {
+    stepper_.detach(observer);
+    throw;
+  }
+  stepper_.detach(observer);
+}
+
+std::optional<FoundWriter> Session::writer_of(const MemoryPlace& place, EventOrder limit) {
+  const std::vector<Checkpoint> known = checkpoints_;
+  std::uint64_t end = limit.ticks;
+  for (auto at = known.rbegin(); at != known.rend(); ++at) {
+    if ((*at)->ticks >= end) continue;
+    go_back(*at);
+    WriterSearch search(stepper_, place, limit);
+    advance_with(search, [&] { return stepper_.ticks() >= end; });
+    if (search.found()) return search.found();
+    end = (*at)->ticks;
+  }
+  return std::nullopt;
+}
+
+EventOrder Session::through(std::uint64_t position) {
+  seek(position);
+  step(1);
+  return {stepper_.ticks(), kNoLimit};
+}
+
+std::optional<FoundWriter> Session::wgmma_at(const AccumulatorPlace& place, std::uint64_t position) {
+  seek(position);
+  WgmmaSearch search(stepper_, place, position);
+  advance_with(search, [&] { return search.found().has_value(); });
+  return search.found();
+}
+
 Stop Session::seek(std::uint64_t position) {
   const auto above =
       std::upper_bound(checkpoints_.begin(), checkpoints_.end(), position,

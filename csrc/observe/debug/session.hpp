@@ -14,6 +14,7 @@
 #include "observe/debug/arrival.hpp"
 #include "observe/debug/breakpoints.hpp"
 #include "observe/debug/stores.hpp"
+#include "observe/debug/writers.hpp"
 #include "observe/record/events.hpp"
 
 namespace sglab::emu {
@@ -51,6 +52,13 @@ class Session {
   // and choices of warps are between them.
   Stop return_to(std::uint64_t ticks);
 
+  // Who wrote a place last, before `limit`. These leave the session where they came to.
+  std::optional<FoundWriter> writer_of(const MemoryPlace& place, EventOrder limit);
+  // The moment at which the instruction at this position has been executed.
+  EventOrder through(std::uint64_t position);
+  // The wgmma that a warp issues at a position, as it is carried out.
+  std::optional<FoundWriter> wgmma_at(const AccumulatorPlace& place, std::uint64_t position);
+
   static constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 
   // The events of the whole launch as it runs on its own, whatever warps were chosen; up to a fault if it has
@@ -80,6 +88,8 @@ class Session {
   bool advance_to(const Arrival& arrival);
   void force(Warp& warp);
   bool chosen() const;
+  template <class Over>
+  void advance_with(Observer& observer, Over over);
   const Warp* attempting() const;
   std::uint32_t met(std::uint32_t only = 0);
   void rest_of_history_is_other(const Choice& choice);

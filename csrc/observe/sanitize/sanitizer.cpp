@@ -100,7 +100,8 @@ void Sanitizer::launched(const Launch& launch) {
   watch_.resize(program_->code.size());
   for (std::uint32_t pc = 0; pc < watch_.size(); ++pc) {
     watch_[pc] = static_cast<std::uint8_t>((is_notified(program_->effects[pc].act) ? kEvents : 0) |
-                                           (wgmma_ != nullptr && wgmma_->follows(pc) ? kWgmmaRegisters : 0));
+                                           (wgmma_ != nullptr && wgmma_->follows(pc) ? kWgmmaRegisters : 0) |
+                                           (program_->places[pc].line != 0 ? kInText : 0));
   }
 }
 
@@ -117,7 +118,7 @@ void Sanitizer::cluster_finished(const Cluster& cluster) {
 
 void Sanitizer::attempting(const Warp& w, const Inst* inst) {
   const auto pc = static_cast<std::uint32_t>(inst - w.code);
-  before_.watched = watch_[pc] != 0 || (memory_ != nullptr && memory_->follows(w, pc));
+  before_.watched = (watch_[pc] & ~kInText) != 0 || (memory_ != nullptr && memory_->follows(w, pc));
   if (!before_.watched) return;
   const Effects& effects = program_->effects[pc];
   before_.group = w.group_mask;
@@ -142,7 +143,7 @@ void Sanitizer::attempted(const Warp& w, const Inst* inst, const Inst* next) {
   if (thinned_ && barriers_ != nullptr && !w.retry) [[unlikely]]
     barriers_->executed({&w, inst, w.mask, position_});
   // What is in the PTX text moves the launch's position.
-  if (!w.retry && program_->places[pc].line != 0) findings_.now = ++position_;
+  if (!w.retry && (watch_[pc] & kInText) != 0) findings_.now = ++position_;
 }
 
 Actor Sanitizer::actor_of(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes) {

@@ -53,7 +53,7 @@ class Sanitizer final : public Observer, public Explanations {
     std::vector<Actor> operations;                            // issuers, by number
     std::unordered_map<std::uint32_t, std::uint64_t> phases;  // of mbarriers, by address
   };
-  enum Watch : std::uint8_t { kEvents = 1, kWgmmaRegisters = 2 };
+  enum Watch : std::uint8_t { kEvents = 1, kWgmmaRegisters = 2, kInText = 4 };  // kInText: moves the position
   // Operands of the instruction being executed, as it found them.
   struct Before {
     bool watched;                // it is more than computing, or its registers are being followed

@@ -20,6 +20,7 @@ std::uint32_t key_of(const Mention& m) {
 void Taint::launched(const Program& program) {
   clusters_.clear();
   cached_ = nullptr;
+  derived_ = 0;
   absent_ = 0;
   origins_.clear();
   if (program_ == &program) return;
@@ -38,11 +39,11 @@ void Taint::prepare() {
 
 void Taint::find_unset() {
   unset_.clear();
-  mentions_unset_.assign(program_->code.size(), false);
+  mentions_unset_.assign(program_->code.size(), 0);
   for (const Mention& m : program_->unset) unset_.insert(key_of(m));
   if (unset_.empty()) return;
   for (const Mention& m : program_->mentions) {
-    if (unset_.contains(key_of(m))) mentions_unset_[m.inst] = true;
+    if (unset_.contains(key_of(m))) mentions_unset_[m.inst] = 1;
   }
 }
 
@@ -61,6 +62,14 @@ std::string Taint::name_of(const Mention& mention) const {
 void Taint::cluster_started(const Cluster& cluster) {
   cached_ = nullptr;
   clusters_[cluster.index].assign(cluster.warps.size(), {});
+}
+
+void Taint::cluster_finished(const Cluster& cluster) {
+  cached_ = nullptr;
+  const auto found = clusters_.find(cluster.index);
+  if (found == clusters_.end()) return;
+  for (const Registers& registers : found->second) derived_ -= registers.derived;
+  clusters_.erase(found);
 }
 
 Taint::Registers& Taint::warp(const Warp& w) {
@@ -92,7 +101,7 @@ void Taint::assign(const Warp& w, const Mention& destination, std::uint32_t lane
   if (found == registers.tainted.end() || found->first != key) {
     if (mask.lanes() == 0) return;
     registers.tainted.insert(found, {key, mask});
-    if (!unset_.contains(key)) ++registers.derived;
+    if (!unset_.contains(key)) ++registers.derived, ++derived_;
     return;
   }
   found->second.low &= ~lanes;
@@ -100,7 +109,7 @@ void Taint::assign(const Warp& w, const Mention& destination, std::uint32_t lane
   found->second.add(mask);
   if (found->second.lanes() != 0) return;
   registers.tainted.erase(found);
-  if (!unset_.contains(key)) --registers.derived;
+  if (!unset_.contains(key)) --registers.derived, --derived_;
 }
 
 std::uint32_t Taint::loaded(const Actor& actor, const char* space, std::uint64_t address,

@@ -43,12 +43,13 @@ class Taint {
   explicit Taint(Findings& findings) : findings_(findings) {}
   void launched(const Program& program);
   void cluster_started(const Cluster& cluster);
-  void cluster_finished(const Cluster& cluster) { clusters_.erase(cluster.index), cached_ = nullptr; }
+  void cluster_finished(const Cluster& cluster);
   // Whether an instruction may read or write something tainted. While only registers are tainted that were so
   // from the start, those that mention none of them need not be looked at.
   bool follows(const Warp& w, std::uint32_t pc) {
+    if (derived_ == 0 && mentions_unset_[pc] == 0) return false;
     const Registers& registers = known(w);
-    if (registers.derived == 0 && !mentions_unset_[pc]) return false;
+    if (registers.derived == 0 && mentions_unset_[pc] == 0) return false;
     return !registers.begun || !registers.tainted.empty();
   }
 
@@ -122,7 +123,7 @@ class Taint {
 
   Findings& findings_;
   const Program* program_ = nullptr;
-  std::vector<bool> mentions_unset_;                                    // by instruction
+  std::vector<std::uint8_t> mentions_unset_;                            // by instruction
   std::unordered_set<std::uint32_t> unset_;                             // keys of Program::unset
   std::vector<std::uint32_t> first_;                                    // by instruction: its mentions
   std::vector<std::uint8_t> register_bytes_;                            // of a lane, by place / kSlotUnit
@@ -132,7 +133,8 @@ class Taint {
   // Of the shfl.sync that is executed, by lane.
   std::uint32_t sources_[32]{};  // where it takes its value from
   std::uint32_t members_[32]{};
-  std::uint32_t absent_ = 0;  // its lanes whose source did not take part
+  std::uint32_t absent_ = 0;   // its lanes whose source did not take part
+  std::uint64_t derived_ = 0;  // of all running warps
   const Cluster* cached_ = nullptr;
   std::vector<Registers>* cached_warps_ = nullptr;
 };

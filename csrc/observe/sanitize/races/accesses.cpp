@@ -73,7 +73,7 @@ void RaceDetector::accessed(const Actor& actor, const Access& access) {
     // tcgen05.alloc: "same-address ordering with respect to non-tcgen05 instructions", of any proxy.
     record.async_proxy = actor.inst->kind == InstClass::kTensorMemory;
     record.scope = access.order == Order::kVolatile ? Scope::kSys : access.scope;
-    const ViewPtr view = strand.view;
+    const View* const view = strand.view.get();
     Judgement judgement(findings, actor, record, {&view, 1});
     judgement.met = strand.met;
     judgement.writes = access.writes;
@@ -90,7 +90,7 @@ void RaceDetector::map_used(const Actor& actor, const Access& access) {
   ClusterRaces& cluster = state(actor);
   cluster.threads.each_part(*actor.warp, access.lanes, [&](Strand& strand, std::uint32_t lanes) {
     cluster.threads.tick(strand);
-    const ViewPtr view = strand.view;
+    const View* const view = strand.view.get();
     for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
       const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
       Record record = record_of(actor, strand);
@@ -159,8 +159,8 @@ bool RaceDetector::touch_row(ClusterRaces& cluster, const Judgement& judgement, 
   if (global) row.count = std::min<std::uint32_t>(row.count, (GlobalShadow::kPageBytes - offset) / row.bytes);
   if (row.count == 0) return false;
   const Shadow& shadow = global ? global_ : cluster.shared;
-  Shadow::Cell* const cells =
-      global ? global_.page(row.address) + offset / 4 : cluster.shared_cell(row.address);
+  GlobalShadow::Page* const page = global ? &global_.find(row.address) : nullptr;
+  Shadow::Cell* const cells = global ? &page->cells[offset / 4] : cluster.shared_cell(row.address);
   switch (row.bytes) {
     case 4:
       if (!shadow.touch_settled<1>(cells, row.count, row.lane, row.step, touch)) return false;
@@ -177,8 +177,7 @@ bool RaceDetector::touch_row(ClusterRaces& cluster, const Judgement& judgement, 
   if (!judgement.stores) return true;
   const std::uint32_t bytes = row.bytes * row.count;
   if (global)
-    std::memcpy(global_.values(row.address) + offset, reinterpret_cast<const std::uint8_t*>(row.address),
-                bytes);
+    std::memcpy(page->written() + offset, reinterpret_cast<const std::uint8_t*>(row.address), bytes);
   else
     std::memcpy(cluster.shared_value(row.address), cluster.shared_byte(row.address), bytes);
   return true;
@@ -201,8 +200,8 @@ void RaceDetector::touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shad
   const std::uint64_t end = begin + range.bytes;
   while (begin < end) {
     const std::uint64_t word = begin / 4;
-    Shadow::Cell* const cell =
-        global ? global_.page(begin) + word % (GlobalShadow::kPageBytes / 4) : cluster.shared_cell(begin);
+    Shadow::Cell* const cell = global ? &global_.find(begin).cells[word % (GlobalShadow::kPageBytes / 4)]
+                                      : cluster.shared_cell(begin);
     judgement.address = begin;
     std::uint64_t stop = std::min(end, 4 * word + 4);
     const bool part = begin % 4 != 0 || stop - begin < 4;
@@ -230,7 +229,7 @@ std::uint8_t* RaceDetector::written(ClusterRaces& cluster, Judgement& judgement,
   std::uint8_t* copy;
   if (space == Space::kGlobal) {
     judgement.now = reinterpret_cast<const std::uint8_t*>(address);
-    copy = global_.values(address) + address % GlobalShadow::kPageBytes;
+    copy = global_.find(address).written() + address % GlobalShadow::kPageBytes;
   } else {
     judgement.now = cluster.shared_byte(address);
     copy = cluster.shared_value(address);

@@ -84,8 +84,8 @@ bool Judgement::fenced(const View& view, const Record& earlier, std::uint32_t by
 }
 
 bool Judgement::past(const Record& earlier) {
-  for (const ViewPtr& view : views_) {
-    const View* const known = earlier.cluster == record_.cluster ? view.get() : view->of(earlier.cluster);
+  for (const View* const view : views_) {
+    const View* const known = earlier.cluster == record_.cluster ? view : view->of(earlier.cluster);
     if (known == nullptr || !(ordered(*known, earlier, earlier.lanes) || by_registers(earlier, *known)))
       return false;
   }
@@ -106,7 +106,7 @@ Judge::Verdict Judgement::judge(const Record& earlier, bool earlier_writes, std:
   Verdict verdict = Verdict::kOrdered;
   for (std::size_t i = 0; i < views_.size(); ++i) {
     if (!counts(i)) continue;
-    const ViewPtr& view = views_[i];
+    const View* const view = views_[i];
     if (!ordered(*view, earlier, by)) {
       if (by_registers(earlier, *view)) {
         report(earlier, false, earlier_lane, "unwaited_tensor_load",
@@ -177,7 +177,7 @@ Judge::Verdict Judgement::judge_lanes(const Record& earlier, bool earlier_writes
 }
 
 Judge::Verdict Judgement::judge_foreign(const Record& earlier, bool earlier_writes) {
-  for (const ViewPtr& view : views_) {
+  for (const View* const view : views_) {
     const View* const known = view->of(earlier.cluster);
     if (known == nullptr || !known->covers(earlier.slot, earlier.clock, earlier.lanes)) {
       if (earlier_writes && unchanged()) return Verdict::kOrderedForLane;

@@ -15,7 +15,7 @@ Party party_of(const Record& record, std::uint32_t lane);
 // earlier access is ordered before it and reports a race if not.
 class Judgement final : public Judge {
  public:
-  Judgement(Findings& findings, const Actor& actor, const Record& record, std::span<const ViewPtr> views)
+  Judgement(Findings& findings, const Actor& actor, const Record& record, std::span<const View* const> views)
       : record_(record), findings_(findings), actor_(actor), views_(views) {}
 
   // Of the access to come: where it is and what it does.
@@ -69,7 +69,7 @@ class Judgement final : public Judge {
   const Record& record_;
   Findings& findings_;
   const Actor& actor_;
-  std::span<const ViewPtr> views_;
+  std::span<const View* const> views_;
 };
 
 }  // namespace sglab::emu::races

@@ -36,6 +36,13 @@ bool same_cells(const TmemRange& a, const TmemRange& b) {
          a.columns == b.columns;
 }
 
+std::vector<const View*> known_by(const std::vector<ViewPtr>& views) {
+  std::vector<const View*> all;
+  all.reserve(views.size());
+  for (const ViewPtr& view : views) all.push_back(view.get());
+  return all;
+}
+
 constexpr std::uint64_t kWgmmaNumber = (std::uint64_t{1} << 48) - 1;
 
 }  // namespace
@@ -115,8 +122,9 @@ void RaceDetector::performed(const Actor& actor, const AsyncOp& op, const Footpr
   Actor issuer = actor;
   issuer.position = made.record.position;
   Record record = made.record;
+  const std::vector<const View*> views = known_by(made.views);
   const auto touch_all = [&](const std::vector<Range>& ranges, bool writes) {
-    Judgement judgement(findings, issuer, record, made.views);
+    Judgement judgement(findings, issuer, record, views);
     judgement.writes = writes;
     judgement.threads = &cluster.threads;
     if (op.kind == Kind::kWgmma) judgement.issuers = made.warps;
@@ -172,7 +180,8 @@ void RaceDetector::perform_tensor(ClusterRaces& cluster, const Actor& actor, con
                                   const Footprint& footprint) {
   if (footprint.tmem_reads.empty() && footprint.tmem_writes.empty()) return;
   const std::uint32_t number = cluster.tensor.enter(op.record);
-  Judgement judgement(findings, actor, op.record, op.views);
+  const std::vector<const View*> views = known_by(op.views);
+  Judgement judgement(findings, actor, op.record, views);
   judgement.threads = &cluster.threads;
   for (const bool writes : {false, true}) {
     judgement.writes = writes;
@@ -246,13 +255,13 @@ void RaceDetector::tensor_memory(const Actor& actor, const TmemUse& use) {
   if (use.op == Op::kAlloc || use.op == Op::kRelinquish) return;
   ClusterRaces& cluster = state(actor);
   Threads& threads = cluster.threads;
-  std::vector<ViewPtr> views;
+  std::vector<const View*> views;
   Record record;
   const Clock* found = nullptr;
   threads.each_part(*actor.warp, actor.lanes, [&](Strand& strand, std::uint32_t) {
     threads.tick(strand);
     if (views.empty()) record = record_of(actor, strand), found = &strand.tensor_found;
-    views.push_back(strand.view);
+    views.push_back(strand.view.get());
   });
   if (use.op != Op::kDealloc) {
     record.role = use.op == Op::kLoad ? Role::kTensorLoad : Role::kTensorStore;

@@ -133,29 +133,28 @@ class GlobalShadow : public Shadow {
  public:
   static constexpr std::uint64_t kPageBytes = 4096;
   void forget();
-  // The cells of the page that holds this address.
-  Cell* page(std::uint64_t address) { return find(address).cells.get(); }
-  // What threads have written to that page.
-  std::uint8_t* values(std::uint64_t address) {
-    Page& page = find(address);
-    if (page.values == nullptr) page.values = std::make_unique<std::uint8_t[]>(kPageBytes);
-    return page.values.get();
-  }
-
- private:
   struct Page {
     std::unique_ptr<Cell[]> cells;
     std::unique_ptr<std::uint8_t[]> values;
+
+    // What threads have written to it.
+    std::uint8_t* written() {
+      if (values == nullptr) values = std::make_unique<std::uint8_t[]>(kPageBytes);
+      return values.get();
+    }
   };
-  struct Recent {
-    std::uint64_t number = ~std::uint64_t{0};
-    Page* page = nullptr;
-  };
+  // The page that holds this address.
   Page& find(std::uint64_t address) {
     const std::uint64_t number = address / kPageBytes;
     const Recent& recent = recent_[number % recent_.size()];
     return recent.number == number ? *recent.page : find_page(number);
   }
+
+ private:
+  struct Recent {
+    std::uint64_t number = ~std::uint64_t{0};
+    Page* page = nullptr;
+  };
   Page& find_page(std::uint64_t number);
 
   std::unordered_map<std::uint64_t, Page> pages_;
