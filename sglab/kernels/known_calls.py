@@ -27,6 +27,7 @@ ALIGNMENT = 16
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 _PLAIN = frozenset({type(None), bool, int, float, str, torch.dtype})
 
 
@@ -183,7 +184,7 @@ def _key(args: tuple[Any, ...], options: dict[str, Any]) -> Hashable:
     key: list[Any] = []
     try:
         for value in args:
-            if type(value) is torch.Tensor:
+            if type(value) in _TENSORS:
                 key += (value.shape, value.stride(), value.dtype, value.device, value.data_ptr() % ALIGNMENT)
             else:
                 _describe(value, key)
@@ -201,7 +202,7 @@ def _describe(value: Any, key: list[Any]) -> None:
         TypeError: of an object whose parts are not known here.
     """
     kind = type(value)
-    if kind is torch.Tensor:
+    if kind in _TENSORS:
         key += (value.shape, value.stride(), value.dtype, value.device, value.data_ptr() % ALIGNMENT)
     elif kind in _PLAIN:
         key += (kind, value)
