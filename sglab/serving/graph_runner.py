@@ -359,7 +359,7 @@ class CudaGraphRunner:
         return tokens
 
     def _begin(self, batch: ForwardBatch) -> bool:
-        """What a graph computes of its inputs before the model's layers. Returns whether the metadata are part of it."""
+        """What a graph computes before the model's layers. Returns whether the backend's metadata are part of it."""
         if self._advancing and self.last_tokens is not None:
             self.buffers.advance(batch.batch_size, self.last_tokens, self.runner.req_to_token_pool.with_dummy)
         elif self.last_tokens is not None:

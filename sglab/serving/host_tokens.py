@@ -18,7 +18,9 @@ class HostTokens:
         if not tokens.is_cuda:
             return tokens.tolist
         free = self._free.setdefault(len(tokens), [])
-        kept = free.pop() if free else (torch.empty(len(tokens), dtype=tokens.dtype, pin_memory=True), torch.cuda.Event())
+        kept = (
+            free.pop() if free else (torch.empty(len(tokens), dtype=tokens.dtype, pin_memory=True), torch.cuda.Event())
+        )
         copied, event = kept
         copied.copy_(tokens, non_blocking=True)
         event.record()

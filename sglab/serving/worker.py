@@ -142,7 +142,9 @@ class ModelWorker:
         waiting, graph_bs = self.host_tokens.start(tokens), output.graph_bs
         return lambda: PassResult([[token] for token in waiting()], graph_bs=graph_bs)
 
-    def _sample_and_keep(self, output: ModelOutput, batch: ForwardBatch | ModelWorkerBatch, inputs: PassInputs) -> Sampled:
+    def _sample_and_keep(
+        self, output: ModelOutput, batch: ForwardBatch | ModelWorkerBatch, inputs: PassInputs
+    ) -> Sampled:
         """Choose tokens, and have them where the next decode looks for them."""
         runner = self.graph_runner
         if runner is not None and runner.last_tokens is not None and output.graph_bs is not None:

@@ -43,9 +43,7 @@ def decoding(made: Engine, count: int) -> None:
 @pytest.mark.parametrize("names", [[name] for name in SAMPLINGS] + [[*SAMPLINGS]], ids="+".join)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("overlap", [False, True])
-def test_tokens_are_those_of_passes_run_as_they_are(
-    overlap: bool, options: dict[str, Any], names: list[str]
-) -> None:
+def test_tokens_are_those_of_passes_run_as_they_are(overlap: bool, options: dict[str, Any], names: list[str]) -> None:
     samplings = [SAMPLINGS[names[i % len(names)]] for i in range(9)]
     plain = Engine(tiny_llama(), max_total_tokens=1024, cuda_graph=False)
     with engine(disable_overlap_schedule=not overlap, **options) as made, plain:

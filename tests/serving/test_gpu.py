@@ -43,7 +43,11 @@ OPTIONS = [
 @pytest.mark.parametrize("overlap", [False, True])
 def test_a_steady_step_leaves_lengths_and_rows_to_the_graph(overlap: bool, lists: bool) -> None:
     made, given = model(), prompts(9, 60)
-    sampling = [GREEDY, {**GREEDY, "max_new_tokens": 9}, {"temperature": 1.0, "sampling_seed": 5, "max_new_tokens": 17}] * 3
+    sampling = [
+        GREEDY,
+        {**GREEDY, "max_new_tokens": 9},
+        {"temperature": 1.0, "sampling_seed": 5, "max_new_tokens": 17},
+    ] * 3
     plain = Engine(made, cuda_graph=False, max_total_tokens=4096)
     options = {"replay_launches": True} if lists else {}
     with Engine(

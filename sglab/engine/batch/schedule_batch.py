@@ -172,17 +172,14 @@ class ScheduleBatch:
         """Allocate one slot per request for the token in `output_ids`, which becomes the input.
 
         Args:
-            advancing: leave to the pass what an `AdvancingBatch` leaves to it, which `get_model_worker_batch` then gives.
+            advancing: leave to the pass what an `AdvancingBatch` does; `get_model_worker_batch` then gives one.
         """
         if self.output_ids is None:
             raise ValueError("prepare_for_decode needs output_ids: the tokens sampled by the pass before")
         # New tensors: a pass that still runs reads the old ones.
         longer = self.lens.longer()
         longer_cpu = longer if self.device.type == "cpu" else self.lens_cpu.longer()
-        if advancing:
-            lengths = [req.kv_committed_len + 1 for req in self.reqs]
-        else:
-            lengths = longer_cpu.read().tolist()
+        lengths = [req.kv_committed_len + 1 for req in self.reqs] if advancing else longer_cpu.read().tolist()
         self.out_cache_loc = alloc_for_decode(self, lengths, longer, longer_cpu, not advancing)
         self.forward_mode, self.advancing, self.lengths = ForwardMode.DECODE, advancing, lengths
         self.input_ids, self.output_ids = self.output_ids, None

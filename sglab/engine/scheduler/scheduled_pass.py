@@ -55,7 +55,9 @@ class Decoding(NamedTuple):
         if batch.decoding is None:
             entries = tuple(ScheduledReq(req, True, True, req.retraction_count) for req in batch.reqs)
             lens = [req.encoder_len for req in batch.reqs]
-            batch.decoding = cls(list(batch.reqs), entries, [req.rid for req in batch.reqs], lens if any(lens) else None)
+            batch.decoding = cls(
+                list(batch.reqs), entries, [req.rid for req in batch.reqs], lens if any(lens) else None
+            )
         return batch.decoding
 
 
