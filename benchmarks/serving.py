@@ -190,6 +190,36 @@ def step_cost(engine: Engine, requests: int) -> StepCost:
     return StepCost(*(statistics.median(times) for times in (host, planning, wall, waits)))
 
 
+def replay_time(engine: Engine, requests: int) -> float | None:
+    """Seconds that one replay after another takes, at lengths of `step_cost`'s: what the device needs, its kernels and
+    what lies between them. None: the engine replays nothing."""
+    runner = engine.worker.graph_runner
+    if runner is None:
+        return None
+    sampling = {"temperature": 0, "max_new_tokens": 200, "ignore_eos": True}
+    rids = [engine.submit([i % 7 + 1] + [2] * 15, sampling) for i in range(requests)]
+    while engine.scheduler.waiting_queue or engine.history.steps[-1].mode != "DECODE":
+        engine.step()
+    for _ in range(15):
+        engine.step()
+    while engine._pending:
+        engine._process(*engine._pending.pop(0))
+    captured = runner.captured[runner.replays[-1].bs]
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(10):
+        captured.graph.replay()
+        if captured.greedy is not None:
+            captured.greedy.graph.replay()
+    torch.cuda.synchronize()
+    seconds = (time.perf_counter() - begin) / 10
+    for rid in rids:
+        engine.abort(rid)
+    engine.run()
+    engine.flush_cache()
+    return seconds
+
+
 def kernels_of(engine: Engine, requests: int) -> tuple[float, float]:
     """Seconds that a decode step's kernels run, and how many there are."""
     for i in range(requests):
@@ -235,12 +265,14 @@ def print_step_costs(model: CausalLM, engine: Engine) -> None:
         for requests in (1, 32)
         for label, one in (("with graphs", engine), ("launch list", listed), ("without graphs", plain))
     ]
-    costs = [step_cost(one, requests) for requests, _, one in cases]
-    for (requests, label, one), cost in zip(cases, costs, strict=True):
+    costs = [(step_cost(one, requests), replay_time(one, requests)) for requests, _, one in cases]
+    for (requests, label, one), (cost, replay) in zip(cases, costs, strict=True):
         kernels, count = kernels_of(one, requests)
+        alone = "" if replay is None else f"replays alone {replay * 1e6:.0f} µs, "
         print(
             f"  a decode step of {requests:2} requests {label:14}: host {cost.host * 1e6:5.0f} µs, wall "
-            f"{cost.wall * 1e6:5.0f} µs, kernels {kernels * 1e6:5.0f} µs ({model.config.num_hidden_layers} layers); "
+            f"{cost.wall * 1e6:5.0f} µs, {alone}kernels {kernels * 1e6:.0f} µs "
+            f"({model.config.num_hidden_layers} layers); "
             f"of host {cost.planning * 1e6:.0f} planning, of wall {cost.waiting * 1e6:.0f} waiting for the device; "
             f"{count:.0f} kernels and copies"
         )

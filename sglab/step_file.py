@@ -10,6 +10,7 @@ import sys
 import webbrowser
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sglab.widgets import Widget
 
 WIDGETS = ("KernelDebugger", "WarpRoles", "Barriers", "SharedMemory", "TensorMemory", "NanSpread")
+DEFAULT_BLOCK = (128,)
 SPECIFICATIONS = (
     "randn:1024:float32 (or rand, zeros, ones, arange, randint; a shape such as 2x3, a torch dtype), "
     "load:file.npy, a number, none; NAME=… for a parameter by name"
@@ -44,8 +46,12 @@ def add_step_options(step: argparse.ArgumentParser) -> None:
     )
     step.add_argument("--kernel", metavar="NAME", help="where the file has several; a part of the name will do")
     step.add_argument("--grid", type=dims, default=(1,), metavar="X,Y,Z", help="CTAs; default: 1")
-    step.add_argument("--block", type=dims, default=(128,), metavar="X,Y,Z", help="threads of a CTA; default: 128")
-    step.add_argument("--cluster", type=dims, default=(1,), metavar="X,Y,Z", help="CTAs of a cluster; default: 1")
+    step.add_argument(
+        "--block", type=dims, metavar="X,Y,Z", help="threads of a CTA; default: what the kernel prescribes, else 128"
+    )
+    step.add_argument(
+        "--cluster", type=dims, metavar="X,Y,Z", help="CTAs of a cluster; default: what the kernel prescribes, else 1"
+    )
     step.add_argument("--smem", type=int, default=0, metavar="BYTES", help="dynamic shared memory; default: 0")
     step.add_argument(
         "--arg", action="append", default=[], metavar="SPEC", help=f"in the kernel's order: {SPECIFICATIONS}"
@@ -120,7 +126,8 @@ def launch_of(options: argparse.Namespace) -> CapturedLaunch | Capture:
         listed = ", ".join(shlex.quote(source_name(name)) for name in names)
         raise LaunchError(f"--kernel: {path.name} has {len(names)} kernels; choose one of {listed}")
     kernel = program[options.kernel or names[0]]
-    config = gpu.LaunchConfig(options.grid, options.block, options.cluster, options.smem)
+    block = options.block or program.module(options.arch)[kernel.name].signature.reqntid or DEFAULT_BLOCK
+    config = gpu.LaunchConfig(options.grid, block, options.cluster, options.smem)
     return stepping.step(kernel[config], *args, device=device)
 
 
@@ -135,9 +142,9 @@ def _python(
     if is_triton(function):
         return step(function, options.grid, *args, device=device, **named)
     if type(function).__module__.startswith(("numba.", "numba_cuda.")):
-        configured = function[options.grid, options.block, 0, options.smem]
+        configured = function[options.grid, options.block or DEFAULT_BLOCK, 0, options.smem]
         return step(configured, *args, device=device, **named)
-    if type(function).__module__.startswith("cutlass.") or hasattr(function, "_dsl_object"):
+    if hasattr(function, "_dsl_cls"):  # what the CuTe DSL's decorators leave on a function
         return step(cute(function), *args, device=device, **named)
     if not callable(function):
         raise LaunchError(f"file: expected a kernel or a function; got {type(function).__name__}")
@@ -225,9 +232,19 @@ def _value(text: str) -> Any:
     shape, _, dtype_name = rest.partition(":")
     dtype = getattr(torch, dtype_name or "float32", None)
     make = _MAKERS.get(kind)
-    if make is None or re.fullmatch(r"\d+(?:x\d+)*", shape) is None or not isinstance(dtype, torch.dtype):
-        raise LaunchError(f"--arg: expected {SPECIFICATIONS}; got {text!r}")
+    if make is None:
+        raise LaunchError(f"--arg: expected {SPECIFICATIONS}; got {text!r}{_meant(kind, [*_MAKERS, 'load', 'none'])}")
+    if re.fullmatch(r"\d+(?:x\d+)*", shape) is None:
+        raise LaunchError(f"--arg {text}: expected a shape after {kind}:, such as 1024 or 2x3; got {shape!r}")
+    if not isinstance(dtype, torch.dtype):
+        near = _meant(dtype_name, [name for name, value in vars(torch).items() if isinstance(value, torch.dtype)])
+        raise LaunchError(f"--arg {text}: expected a torch dtype, such as float32 or int64; got {dtype_name!r}{near}")
     return make(tuple(map(int, shape.split("x")))).to(dtype)
+
+
+def _meant(given: str, known: Sequence[str]) -> str:
+    near = get_close_matches(given, known, 1)
+    return f". Did you mean {near[0]}?" if near else ""
 
 
 def _arange(shape: tuple[int, ...]) -> Any:

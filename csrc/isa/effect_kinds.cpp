@@ -117,7 +117,7 @@ constexpr std::array<const char*, kSize<Cost>> kCosts{
 };
 
 constexpr const char* kTaintRules[] = {
-    "compute",     "halves",  "and",         "carries",   "convert",    "convert pair", "shift left",
+    "compute",     "halves",  "logic",       "carries",   "convert",    "convert pair", "shift left",
     "shift right", "permute", "pack",        "decide",    "select",     "shuffle",      "warp wide",
     "wgmma",       "access",  "matrix rows", "tmem load", "tmem store", "control",      "nothing",
 };

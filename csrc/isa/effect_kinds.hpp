@@ -81,7 +81,7 @@ enum class Event : std::uint8_t {
 enum class TaintRule : std::uint8_t {
   kCompute,      // results are tainted where a source is
   kHalves,       // the same for each half of the registers: packed arithmetic, bitwise logic, copies
-  kAnd,          // the same, but for what a constant masks off
+  kLogic,        // and, or (Value says which): the same, but for what the other operand decides alone
   kCarries,      // integer sums and products: a half depends on itself and the bits below it
   kConvert,      // cvt of an integer: what its types cut off does not count
   kConvertPair,  // cvt of two values into the halves of one

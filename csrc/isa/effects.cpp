@@ -189,7 +189,8 @@ Effects resolve(const Effects& row, Parts parts) {
   if (e.act == Act::kWaitGroup) e.read_only = has(parts, "read");
   e.cost = resolve_cost(e, parts);
   e.taint = resolve_taint(e, parts);
-  if (e.value != Value::kOther && type_bytes(e.type) < 4) e.value = Value::kOther;
+  const bool bitwise = e.value == Value::kAnd || e.value == Value::kOr;
+  if (!bitwise && type_bytes(e.type) < 4) e.value = Value::kOther;  // a sum that wraps is no address
   e.multicast = has(parts, "multicast::cluster");
   if (e.barrier == BarrierAct::kWait && has(parts, "test_wait")) e.barrier = BarrierAct::kTest;
   if (e.event == Event::kMma) e.sparse = has_any(parts, {"sp", "sp::ordered_metadata"});

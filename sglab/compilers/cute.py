@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +44,13 @@ def compiled_cute(function: Any, arguments: Sequence[Any], arch: str) -> Any:
             _ = compiled.__ptx__  # read before the folder goes
             return compiled
         except Exception as error:
-            raise CompileError(f"compiling the CuTe DSL function {name} for {target}: {error}") from error
+            raise CompileError(f"compiling the CuTe DSL function {name} for {target}: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    """What the DSL says, without colours for a terminal and without our own line, to which it points as the caller."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
+    return re.sub(rf"\n *--> {re.escape(__file__)}.*(?:\n *\d* *\|.*)*", "", text)
 
 
 def _name(function: Any) -> str:

@@ -115,9 +115,9 @@ class Packer:
         if len(arguments) != len(parameters):
             known = [label.partition(" (")[0] for label in self._labels]
             listed = ", ".join(map(str, parameters if self._labels == self._signature.labels else known)) or "none"
-            raise LaunchError(
-                f"{self._signature.entry}: takes {len(parameters)} arguments ({listed}); got {len(arguments)}"
-            )
+            given, wanted = len(arguments), len(parameters)
+            remedy = f"Add {', '.join(known[given:])}" if given < wanted else f"Leave the last {given - wanted} out"
+            raise LaunchError(f"{self._signature.entry}: takes {wanted} arguments ({listed}); got {given}. {remedy}")
         buffer = bytearray(self._signature.params_size)
         for name, parameter, value in zip(self._labels, parameters, arguments, strict=True):
             data = self._bytes_of(name, parameter, value)
@@ -158,7 +158,8 @@ class Packer:
 
     def _pointer(self, name: str, parameter: Parameter, value: Any) -> bytes:
         if parameter.size != 8 or parameter.kind == "float":
-            self._refuse(name, "a tensor needs a 64-bit pointer parameter; pass what this parameter holds")
+            remedy = f"bytes or a ctypes.Structure of {parameter.size} bytes" if parameter.is_struct else "a number"
+            self._refuse(name, f"expected {remedy}, for the kernel takes {parameter} by value; got a tensor. Pass that")
         strided = isinstance(value, Strided)
         tensor = value.tensor if strided else value
         if not hasattr(tensor, "data_ptr"):

@@ -15,7 +15,8 @@ import dataclasses
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
+from operator import attrgetter
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import torch
@@ -31,13 +32,13 @@ _TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 _PLAIN = frozenset({type(None), bool, int, float, str, torch.dtype})
 
 
-_RECORDS: dict[type, tuple[str, ...]] = {}
-"""Dataclasses that are arguments, and their fields."""
+_RECORDS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+"""Dataclasses that are arguments, and what gives their fields."""
 
 
 def is_argument(record: type[T]) -> type[T]:
-    """A dataclass of tensors and plain values that operators take."""
-    _RECORDS[record] = tuple(field.name for field in dataclasses.fields(record))  # type: ignore[arg-type]
+    """A dataclass of tensors and plain values, two or more, that operators take."""
+    _RECORDS[record] = attrgetter(*(field.name for field in dataclasses.fields(record)))  # type: ignore[arg-type]
     return record
 
 
@@ -149,8 +150,8 @@ class Served(Generic[T]):
     def __init__(self, arguments: T, run: Callable[[T], object], *changing: str) -> None:
         self._template, self._run = Template(arguments, *changing), run
 
-    def _serve(self, **changing: Any) -> None:
-        """Run a call with these."""
+    def _serve(self, changing: dict[str, Any]) -> None:
+        """Run a call with these, in a dictionary that it keeps."""
         self._run(self._template.filled(changing))
 
 
@@ -183,36 +184,31 @@ def _key(args: tuple[Any, ...], options: dict[str, Any]) -> Hashable:
     """
     key: list[Any] = []
     try:
-        for value in args:
-            if type(value) in _TENSORS:
-                key += (value.shape, value.stride(), value.dtype, value.device, value.data_ptr() % ALIGNMENT)
-            else:
-                _describe(value, key)
-        for name in options:
+        _describe(args, key)
+        for name, value in options.items():
             key.append(name)
-            _describe(options[name], key)
+            _describe((value,), key)
     except TypeError:
         return None
     return tuple(key)
 
 
-def _describe(value: Any, key: list[Any]) -> None:
+def _describe(values: Iterable[Any], key: list[Any]) -> None:
     """
     Raises:
         TypeError: of an object whose parts are not known here.
     """
-    kind = type(value)
-    if kind in _TENSORS:
-        key += (value.shape, value.stride(), value.dtype, value.device, value.data_ptr() % ALIGNMENT)
-    elif kind in _PLAIN:
-        key += (kind, value)
-    elif kind is tuple or kind is list:
-        key += (kind, len(value))
-        for each in value:
-            _describe(each, key)
-    elif kind in _RECORDS:
-        key.append(kind)
-        for name in _RECORDS[kind]:
-            _describe(getattr(value, name), key)
-    else:
-        raise TypeError(kind)
+    for value in values:
+        kind = type(value)
+        if kind in _TENSORS:
+            key += (value.shape, value.stride(), value.dtype, value.device, value.data_ptr() % ALIGNMENT)
+        elif kind in _PLAIN:
+            key += (kind, value)
+        elif kind is tuple or kind is list:
+            key += (kind, len(value))
+            _describe(value, key)
+        elif kind in _RECORDS:
+            key.append(kind)
+            _describe(_RECORDS[kind](value), key)
+        else:
+            raise TypeError(kind)

@@ -134,7 +134,7 @@ class Operator:
         choices = Template(Choice(self.name, implementation.name, reason, passed_over), "launches")
 
         def run(arguments: Any) -> None:
-            record(choices.of(launches=implementation.function()(arguments)))
+            record(choices.filled({"launches": implementation.function()(arguments)}))
 
         return run
 

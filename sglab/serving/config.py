@@ -72,8 +72,8 @@ class EngineConfig:
     """Replay captured decode passes; None: on a GPU, one rank, with a backend that has graphs. On a CPU the recorded
     operations are replayed."""
     replay_launches: bool = False
-    """Without CUDA graphs: record a decode pass's launches once per batch size, and make them again in one loop, with
-    nothing of the model run between them. It takes the sizes of `cuda_graph_bs`, and a backend that has graphs."""
+    """On a GPU, capture decode passes, and launch what was captured one kernel after another instead of as a graph. It
+    takes the sizes of `cuda_graph_bs`, and a backend that has graphs. On a CPU as `cuda_graph`."""
     cuda_graph_max_bs: int | None = None
     """The largest captured batch; None: max_running_requests."""
     cuda_graph_bs: tuple[int, ...] | None = None

@@ -88,9 +88,11 @@ class Program(Mapping[str, "OwnKernel"]):
     def __init__(self, compiled: Any, arch: str | None, names: Mapping[str, Sequence[str]], typed: bool = True) -> None:
         self._compiled, self._arch, self._names, self._typed = compiled, arch, names, typed
         self._modules: dict[str, Module] = {}
-        if not len(self.module(arch or DEFAULT_ARCH)):
+        module = self.module(arch or DEFAULT_ARCH)
+        if not len(module):
+            remedy = self._no_instance() or ". A kernel is declared as __global__ void name(…)"
             raise GpuError(
-                f"the source has no kernel: no __global__ function, and no .entry, came out of it{self._no_instance()}"
+                f"{module.name}: the source has no kernel: no __global__ function and no .entry came out of it{remedy}"
             )
 
     def module(self, arch: str) -> Module:

@@ -31,6 +31,11 @@ def cute(function: Any) -> CuteFunction:
         raise missing("nvidia-cutlass-dsl", "cute", "Compiling a CuTe DSL function") from None
     if not callable(function):
         raise LaunchError(f"function: expected a @cute.jit function; got {type(function).__name__}")
+    if getattr(function, "_decorator_kind", "") == "kernel":
+        raise LaunchError(
+            f"function: expected a @cute.jit function; got the @cute.kernel {function.__name__}. Give the @cute.jit "
+            "function that launches it"
+        )
     return CuteFunction(function)
 
 

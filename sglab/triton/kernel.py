@@ -10,7 +10,6 @@ from sglab.emulator.device import EmulatedDevice, default_device
 from sglab.gpu.core import NoEmulatorError
 from sglab.gpu.errors import missing
 from sglab.gpu.launch_record import LaunchRecord
-from sglab.gpu.listening import listener
 from sglab.gpu.progress import say_once
 from sglab.triton.emulator import EmulatedLauncher
 from sglab.triton.interpreter import interpret
@@ -69,8 +68,6 @@ def _kernel_class() -> type:
             if key is not None and type(grid) is tuple and (kept := self._kept_launches.get(key)) is not None:
                 launch, record = kept.on(grid)
                 launch(*args, *kept.rest)
-                if (told := listener()) is not None:
-                    told.launched(launch, (*args, *kept.rest))
                 self.last_launch = record
                 return record
             specializer = self._specializer(device.arch.capability if device else 100)
@@ -89,12 +86,6 @@ def _kernel_class() -> type:
                 report = super().run(*args, grid=sizes, warmup=False, **kwargs)
                 if key is not None and report is not None:
                     self._kept_launches.keep(key, report, tuple(bound.values.values()), len(args))
-                if (told := listener()) is not None:
-                    kept = None if key is None else self._kept_launches.get(key)
-                    if kept is None:
-                        told.passed_over(self.__name__)
-                    else:
-                        told.launched(kept.on(sizes)[0], (*args, *kept.rest))
             elif chosen == "emulator":
                 report = self._launcher.launch(device or default_device(), specializer, bound, sizes)
             else:

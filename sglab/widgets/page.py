@@ -13,7 +13,9 @@ body { background: #fff; color: #1f2328 }
 body[data-sg-theme="dark"] { background: #0e1013; color: #e6e8eb }
 header.page { display: flex; align-items: center; gap: 12px; margin-bottom: 12px }
 header.page h1 { flex: 1; margin: 0; font-size: 18px }
-header.page button { font: inherit; padding: 4px 10px }
+:root:has(body[data-sg-theme="dark"]) { color-scheme: dark }
+header.page button { font: inherit; font-size: 13px; padding: 4px 10px; color: inherit }
+header.page button { background: none; border: 1px solid #80868d; border-radius: 4px; cursor: pointer }
 main > * + * { margin-top: 16px }
 @media print { body { padding: 0 } header.page { margin: 0; break-after: avoid } header.page button { display: none } }
 """

@@ -223,6 +223,9 @@ def test_the_theme_button_of_a_saved_page_reaches_the_widgets(page: Page, tmp_pa
     expect(page.locator(".sg-widget")).to_have_attribute("data-dark", "false")
     page.get_by_role("button", name="Dark theme").click()
     expect(page.locator(".sg-widget")).to_have_attribute("data-dark", "true")
+    button = page.get_by_role("button", name="Light theme")
+    expect(button).to_have_css("background-color", "rgba(0, 0, 0, 0)")  # a white one shone on the dark page
+    expect(button).to_have_css("color", "rgb(230, 232, 235)")
 
 
 def test_a_transport_waits_for_the_party_that_really_moves(host: Host) -> None:

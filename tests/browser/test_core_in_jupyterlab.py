@@ -60,6 +60,21 @@ def test_a_notebook_keeps_a_picture_and_a_cell_that_runs_again_frees_its_widget(
     expect(lab.page.locator(".jp-OutputArea-output").last).to_have_text("open [False, True]")
 
 
+def test_the_picture_that_is_kept_is_not_that_of_a_widget_which_still_reads(
+    open_lab: Callable[..., LabNotebook],
+) -> None:
+    """With "Run All Cells" Python is busy with the next cells when a widget asks it."""
+    batch = "batch = sglab.decode_batch([300, 77], page_size=64, num_heads=16, kv_lora_rank=16, qk_rope_head_dim=16)"
+    lab = open_lab(
+        [f"import sglab\n{batch}", "sglab.widgets.PageTable(batch)", "import time\ntime.sleep(8)\nprint('slept')"]
+    )
+    lab.run_all()
+    expect(lab.page.locator(".sg-widget")).to_have_attribute("data-placeholder", "loading")
+    picture = lab.page.locator("[class^=sglab-] img")
+    expect(picture).to_have_attribute("src", re.compile("^data:image/(webp|png);base64,"))
+    assert picture.evaluate("image => image.decode().then(() => image.naturalHeight)") > 400  # reading: 150
+
+
 def test_without_a_kernel_the_picture_stands_alone(open_lab: Callable[..., LabNotebook]) -> None:
     """Below it ipywidgets says that it found no model; the note of the picture says what to do."""
     lab = open_lab(["from sglab.widgets import SplitKV\nSplitKV([300])"])

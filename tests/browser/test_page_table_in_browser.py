@@ -53,6 +53,18 @@ def test_stepping_says_which_entry_is_read_and_which_is_written(widget: Locator,
     expect(sentence).to_contain_text("block_kv_indices[0, 0]")
 
 
+def test_rows_that_are_shown_are_whole(widget: Locator) -> None:
+    """A bar that scrolls sideways lies below the rows, not over half of the last; three requests need no bar at all."""
+    settled(widget.page)
+    heights = widget.evaluate(
+        "root => [...root.querySelectorAll('.sg-cells')].filter((each) => each.offsetHeight)"
+        ".map((each) => [each.scrollHeight - each.clientHeight, each.clientHeight])"
+    )
+    assert heights[0][0] <= 0
+    rows = [height for hidden, height in heights if hidden > 0]  # matrices: 22 pixels a row below a header of 16
+    assert rows and all((height - 16 - 1) % 22 == 0 for height in rows), heights
+
+
 def test_step_sizes_are_page_vector_step_and_request(widget: Locator) -> None:
     counter = widget.locator(".sg-counter")
     widget.get_by_label("Step size").select_option("program")

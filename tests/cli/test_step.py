@@ -11,7 +11,7 @@ import numpy as np
 
 from sglab.cli import build_parser, main
 from sglab.emulator import Capture
-from sglab.gpu.errors import LaunchError
+from sglab.gpu.errors import CompileError, LaunchError
 from sglab.step_file import arguments, dims, launch_of
 from tests.support.compilers import has_nvcc
 
@@ -40,6 +40,24 @@ def nothing():
     pass
 
 number = 3
+"""
+CUTE = """
+import cutlass
+import cutlass.cute as cute
+
+
+@cute.kernel
+def add_kernel(a: cute.Tensor, b: cute.Tensor, out: cute.Tensor):
+    thread, _, _ = cute.arch.thread_idx()
+    block, _, _ = cute.arch.block_idx()
+    i = block * 128 + thread
+    if i < cute.size(out):
+        out[i] = a[i] + b[i]
+
+
+@cute.jit
+def add(a: cute.Tensor, b: cute.Tensor, out: cute.Tensor):
+    add_kernel(a, b, out).launch(grid=(cute.ceil_div(cute.size(out), 128), 1, 1), block=(128, 1, 1))
 """
 
 
@@ -98,11 +116,21 @@ def test_the_page_is_written_where_no_browser_is_wanted(source: Path, tmp_path: 
         ("{source} --arg 1", "--kernel: kernels.cu has 2 kernels; choose one of axpy, scale"),
         ("{source} --kernel gemm", "no entry is called 'gemm'"),
         ("{source} --kernel scale --arg n=3", "--arg n=…: kernels of .cu files take arguments by position"),
-        ("{source} --kernel scale --arg zeros:3:float99", "--arg: expected randn:1024:float32"),
+        ("{source} --kernel scale --arg zeroes:3", "--arg: expected randn:1024:float32"),
+        ("{source} --kernel scale --arg zeroes:3", "got 'zeroes:3'. Did you mean zeros?"),
+        (
+            "{source} --kernel scale --arg zeros:3:flaot32",
+            "expected a torch dtype, such as float32 or int64; got 'flaot32'. Did you mean float32?",
+        ),
+        (
+            "{source} --kernel scale --arg zeros:3x",
+            "--arg zeros:3x: expected a shape after zeros:, such as 1024 or 2x3; got '3x'",
+        ),
         ("{source} --kernel scale --arg ones:128:float64", "takes float*"),
         ("{source} --kernel scale --arg load:none.npy", "--arg load:none.npy: expected a file of NumPy's, FILE.npy"),
         ("{source} --kernel scale --arg load:{source}", "expected a file of NumPy's, FILE.npy"),
-        ("{source} --kernel scale", "takes 1 arguments"),
+        ("{source} --kernel scale", "takes 1 arguments (out); got 0. Add out"),
+        ("{source} --kernel scale --arg ones:8 --arg 3", "takes 1 arguments (out); got 2. Leave the last 1 out"),
         ("kernel.cpp", "file: expected a .cu or .ptx file, or file.py::function"),
         ("missing.py::f", "missing.py does not exist"),
         ("missing.cu", f"missing.cu does not exist in {Path.cwd()}. Check the name"),
@@ -154,6 +182,42 @@ def test_arguments_are_written_as_words(tmp_path: Path) -> None:
     assert (seven, hexadecimal, half, nothing, yes, named) == (7, 16, 2.5, None, True, {"BLOCK": 128})
     assert loaded.tolist() == [[0, 1, 2], [3, 4, 5]]
     assert torch.equal(arguments(["rand:8"], 1)[0][0], arguments(["rand:8"], 1)[0][0])
+
+
+@needs_nvcc
+def test_sizes_that_the_kernel_prescribes_need_not_be_said(tmp_path: Path) -> None:
+    path = tmp_path / "peers.cu"
+    path.write_text(
+        """__global__ void __cluster_dims__(2, 1, 1) peers(float* out) { out[blockIdx.x] = 1; }
+__global__ void __block_size__((64, 1, 1)) sized(float* out) { out[threadIdx.x] = 1; }
+"""
+    )
+    assert launched(f"{path} --kernel peers --grid 4 --arg zeros:4").geometry.cluster == (2, 1, 1)
+    assert launched(f"{path} --kernel sized --arg zeros:64").geometry.block == (64, 1, 1)
+
+
+@needs_nvcc
+def test_a_struct_that_is_given_as_a_tensor(tmp_path: Path) -> None:
+    path = tmp_path / "by_struct.cu"
+    path.write_text("struct P { float* a; int n; };\n__global__ void by_struct(P p) { p.a[threadIdx.x] = p.n; }")
+    with pytest.raises(LaunchError, match=r"p .*: expected bytes or a ctypes.Structure of 16 bytes, .*; got a tensor"):
+        launched(f"{path} --arg randn:4")
+
+
+def test_a_function_of_the_cute_dsl(tmp_path: Path) -> None:
+    pytest.importorskip("cutlass")
+    path = tmp_path / "own_cute.py"
+    path.write_text(CUTE)
+    launch = launched(f"{path}::add --arg randn:300 --arg randn:300 --arg zeros:300")
+    assert not isinstance(launch, Capture) and launch.geometry.grid == (3, 1, 1)
+    launch.session().run()
+    assert torch.equal(launch.tensors["out"], launch.tensors["a"] + launch.tensors["b"])
+    with pytest.raises(LaunchError, match=r"got the @cute.kernel add_kernel. Give the @cute.jit function"):
+        launched(f"{path}::add_kernel --arg randn:300 --arg randn:300 --arg zeros:300")
+    with pytest.raises(CompileError) as told:
+        launched(f"{path}::add --arg randn:300 --arg 3 --arg zeros:300")
+    assert "argument #2 (b)" in str(told.value)
+    assert "\x1b" not in str(told.value) and "compilers/cute.py" not in str(told.value)
 
 
 def test_sizes_are_written_with_commas_or_crosses() -> None:

@@ -79,7 +79,7 @@ def test_a_row_without_effects_does_not_compile() -> None:
     ("mnemonic", "expected"),
     [
         ("add.s32", {"act": "", "taint": "carries", "cost": "integer add", "motion": 0}),
-        ("and.b64", {"taint": "and", "cost": "logic wide"}),
+        ("and.b64", {"taint": "logic", "cost": "logic wide"}),
         ("ex2.approx.ftz.f32", {"cost": "special"}),
         ("fma.rn.f32x2", {"taint": "halves", "cost": "float pair"}),
         ("cvt.rn.f16x2.f32", {"taint": "convert pair", "cost": "alu"}),

@@ -69,7 +69,11 @@ def test_extra_tensors_may_be_touched_without_being_arguments() -> None:
 @pytest.mark.parametrize(
     ("parameter", "value", "message"),
     [
-        (".u32 n", torch.zeros(1), r"argument 0, n \(.u32\): a tensor needs a 64-bit pointer parameter"),
+        (
+            ".u32 n",
+            torch.zeros(1),
+            r"argument 0, n \(.u32\): expected a number, for the kernel takes n \(.u32\) by value; got a tensor",
+        ),
         (".u32 n", 1 << 32, "expected an integer of 32 bits .* got 4294967296"),
         (".u8 n", -129, r"expected an integer of 8 bits \(-128 to 255\), got -129"),
         (".u32 n", 0.5, "expected an integer, got the float 0.5"),

@@ -10,7 +10,9 @@ from sglab.kernels import (
     CascadeLevel,
     ContractError,
     append_paged_kv_cache,
+    apply_rope_inplace_with_kvcache,
     cascade_attention,
+    decode_attention_cpu,
     flash_attn_with_kvcache,
     known_calls,
 )
@@ -323,3 +325,40 @@ def test_what_would_keep_a_calls_tensor_for_others_is_no_template() -> None:
         known_calls.Template(arguments, *tensors)
     with pytest.raises(ValueError, match="DecodeArguments: q, scoring must be"):
         known_calls.Template(arguments, *tensors[1:])
+
+
+def test_a_known_rotation_whose_keys_lie_in_the_cache_is_refused() -> None:
+    """From the third call on, too, which is served by less than its contract."""
+    rows, cache, turns = torch.randn(2, 2, 8), torch.zeros(4, 2, 8), torch.randn(9, 8)
+    positions, slots = torch.tensor([1, 5]), torch.tensor([2, 0])
+
+    def rotate(k: torch.Tensor, v: torch.Tensor) -> None:
+        caches = (cache, cache.clone())
+        where = (turns, positions, slots)
+        apply_rope_inplace_with_kvcache(rows.clone(), k, v, *caches, *where, is_neox=True, check_values=False)
+
+    for _ in range(3):
+        rotate(rows.clone(), rows.clone())
+    for k, v, name in ((cache[:2], rows, "k"), (rows.clone(), cache[2:], "v")):
+        before = cache.clone()
+        with pytest.raises(ContractError, match=f"k_cache must be memory separate from {name}"):
+            rotate(k, v)
+        assert torch.equal(cache, before)
+
+
+def test_a_known_decode_on_the_host_whose_output_lies_in_its_pool_is_refused() -> None:
+    pool, q, logits = torch.randn(9, 2, 16), torch.randn(2, 2, 16), torch.empty(2, 2, 1, 17)
+    where = (torch.tensor([[3, 4], [5, 6]]), torch.tensor([0, 1]), torch.tensor([2, 1]))
+
+    def decode_into(output: torch.Tensor) -> None:
+        decode_attention_cpu(
+            *(q, pool, pool.clone(), output, None, None, None, logits, *where, 0.25), check_values=False
+        )
+
+    for _ in range(3):
+        decode_into(torch.empty_like(q))
+    for output, name in ((pool[7:], "k_buffer"), (q, "q")):
+        before = output.clone()
+        with pytest.raises(ContractError, match=f"output must be memory separate from {name}"):
+            decode_into(output)
+        assert torch.equal(output, before)

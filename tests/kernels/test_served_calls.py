@@ -15,9 +15,13 @@ from hypothesis import strategies as st
 from sglab.kernels import (
     CascadeLevel,
     ContractError,
+    append_paged_kv_cache,
+    apply_rope_inplace_with_kvcache,
     batch_prefill_with_paged_kv_cache,
     batch_prefill_with_ragged_kv_cache,
     cascade_attention,
+    decode_attention_cpu,
+    extend_attention_fwd,
     flash_attn_varlen_func,
     flash_attn_with_kvcache,
     known_calls,
@@ -160,7 +164,90 @@ def store(drawn: Drawn) -> Made:
     return store_cache, [*tokens, *caches, slots], options
 
 
-KINDS = [varlen, kvcache, paged_prefill, ragged_prefill, cascade, merge, store]
+def scales(drawn: Drawn, tokens: int) -> dict[str, Any]:
+    """Numbers, or one of every head, or of every token and head."""
+    how = drawn.draw(st.sampled_from(["number", "heads", "tokens"]))
+    if how == "number":
+        return {"k_scale": 2.0, "v_scale": 0.5}
+    shape = (drawn.kv_heads,) if how == "heads" else (tokens, drawn.kv_heads)
+    return {"k_scale": torch.rand(shape) + 0.5, "v_scale": torch.rand(shape) + 0.5}
+
+
+def append(drawn: Drawn) -> Made:
+    caches = (drawn.cache(), drawn.cache())
+    tokens = [drawn.heads_of(3, kv=True), drawn.heads_of(3, kv=True)]
+    where = [ints(0, 1, 1), torch.stack([torch.randint(4, (1,)), *torch.randperm(8)[:2, None]]).flatten().int()]
+    pages = [torch.randperm(PAGES)[:3].int(), ints(0, 1, 3), ints(4, 4)]
+    return append_paged_kv_cache, [*tokens, *where, caches, *pages], {"check_values": False, **scales(drawn, 3)}
+
+
+def rotate(drawn: Drawn) -> Made:
+    """Into caches of slots or of slots and heads; v of heads or flat."""
+    slots, dim = 9, drawn.dim
+    width = (drawn.kv_heads * dim,) if drawn.draw(st.booleans()) else (drawn.kv_heads, dim)
+    caches = [drawn.dense(slots, *width), drawn.dense(slots, *width)]
+    v = drawn.dense(3, drawn.kv_heads, dim)
+    if drawn.draw(st.booleans()):
+        v = v.flatten(1)
+    turns = torch.randn(16, dim // drawn.draw(st.sampled_from([1, 2])))
+    where = [torch.randint(16, (3,)), torch.randperm(slots)[:3]]
+    options = {"is_neox": drawn.draw(st.booleans()), "check_values": False, **scales(drawn, 3)}
+    return (
+        apply_rope_inplace_with_kvcache,
+        [drawn.heads_of(3), drawn.heads_of(3, kv=True), v, *caches, turns, *where],
+        options,
+    )
+
+
+def extend(drawn: Drawn) -> Made:
+    options = drawn.attention()
+    del options["causal"]
+    options["logit_cap"] = drawn.draw(st.sampled_from([0.0, 3.0]))
+    options["sliding_window_size"] = drawn.draw(st.sampled_from([-1, 2]))
+    options["skip_prefix_custom_mask"] = drawn.draw(st.booleans())
+    if drawn.draw(st.booleans()):
+        options["lse"] = torch.empty(5, drawn.heads)
+    if drawn.draw(st.booleans()):
+        options |= {"k_scale": torch.rand(drawn.kv_heads) + 0.5, "v_scale": torch.rand(drawn.kv_heads) + 0.5}
+    mask, starts = None, None
+    if drawn.draw(st.booleans()):
+        offset = drawn.draw(st.sampled_from([0, 1]))
+        mask, starts = torch.rand(40) < 0.7, torch.tensor([0, 2 * (3 + offset)])
+        options["window_kv_offsets"] = ints(offset, offset) if offset else None
+    new = [
+        drawn.heads_of(5),
+        drawn.heads_of(5, kv=True),
+        drawn.heads_of(5, kv=True),
+        torch.empty(5, drawn.heads, drawn.dim),
+    ]
+    new[3] = new[3].to(drawn.dtype)
+    pool = [drawn.rows(9, drawn.kv_heads, drawn.dim), drawn.rows(9, drawn.kv_heads, drawn.dim)]
+    where = [ints(0, 2, 5), ints(0, 1, 4), torch.randperm(9)[:4]]
+    causal = drawn.draw(st.booleans())
+    return extend_attention_fwd, [*new, *pool, *where, mask, causal, starts, 3], options
+
+
+def decode_on_host(drawn: Drawn) -> Made:
+    """Over a request's own keys, those after an encoder's, or the encoder's."""
+    q, out = drawn.heads_of(2), torch.empty(2, drawn.heads, drawn.dim, dtype=drawn.dtype)
+    pool = [drawn.rows(9, drawn.kv_heads, drawn.dim), drawn.rows(9, drawn.kv_heads, drawn.dim)]
+    tokens: list[torch.Tensor | None] = [None, None, None]
+    if drawn.draw(st.booleans()):
+        new = [drawn.rows(2, drawn.kv_heads, drawn.dim), drawn.rows(2, drawn.kv_heads, drawn.dim)]
+        tokens = [*new, torch.randperm(9)[:2]]
+    logits = torch.empty(2, drawn.heads, 2, drawn.dim + 1)
+    where = [logits, torch.randint(9, (3, 6)), torch.randperm(3)[:2], torch.randint(1, 4, (2,))]
+    options: dict[str, Any] = {"sm_scale": 0.3, "check_values": False}
+    options["logit_cap"] = drawn.draw(st.sampled_from([0.0, 3.0]))
+    options["sliding_window"] = drawn.draw(st.sampled_from([0, 2]))
+    if drawn.draw(st.booleans()):
+        options |= {"encoder_lens": torch.randint(0, 3, (2,)), "is_cross_attn": drawn.draw(st.booleans())}
+    if drawn.draw(st.booleans()):
+        options["sinks"] = torch.randn(drawn.heads)
+    return decode_attention_cpu, [q, *pool, out, *tokens, *where], options
+
+
+KINDS = [varlen, kvcache, paged_prefill, ragged_prefill, cascade, merge, store, append, rotate, extend, decode_on_host]
 
 
 def repeated(choices: Iterator[Any], _: st.SearchStrategy[Any]) -> Any:
@@ -239,9 +326,9 @@ def test_the_third_call_is_served_without_a_look_at_its_contract(
     served: list[str] = []
     serve = known_calls.Served._serve
 
-    def counting(self: known_calls.Served[Any], **changing: Any) -> None:
+    def counting(self: known_calls.Served[Any], changing: dict[str, Any]) -> None:
         served.append(type(self).__name__)
-        serve(self, **changing)
+        serve(self, changing)
 
     monkeypatch.setattr(known_calls.Served, "_serve", counting)
     known_calls.forget()

@@ -118,3 +118,28 @@ def test_a_narrow_load_leaves_nothing_above_it() -> None:
     load = "ld.shared.{type} %rd3, [words]; shr.u64 %rd3, %rd3, 32; st.global.u64 [%out], %rd3;"
     assert kinds(load.format(type="u32")) == []
     assert kinds(load.format(type="s32")) == ["uninitialised_read"]
+
+
+# One operand decides alone where {p} holds: in all lanes, or in all but one, and then there is a finding.
+DECIDED = {
+    "or.pred": "or.pred %p3, %p1, {p}; selp.u32 %r3, 1, 0, %p3; st.global.u32 [%out], %r3;",
+    "or.pred on the left": "or.pred %p3, {p}, %p1; selp.u32 %r3, 1, 0, %p3; st.global.u32 [%out], %r3;",
+    "or.pred in place": "or.pred {p}, {p}, %p1; selp.u32 %r3, 1, 0, {p}; st.global.u32 [%out], %r3;",
+    "and.pred": "not.pred %p4, {p}; and.pred %p3, %p1, %p4; @%p3 bra $end;",
+    "and.pred of the unknown in place": "not.pred %p4, {p}; and.pred %p1, %p1, %p4; @%p1 bra $end;",
+    "and": "selp.b32 %r3, 0, 1, {p}; and.b32 %r4, %none, %r3; st.global.u32 [%out], %r4;",
+    "and in place": "selp.b32 %r3, 0, 1, {p}; and.b32 %r3, %r3, %none; st.global.u32 [%out], %r3;",
+    "or": "selp.b32 %r3, -1, 1, {p}; or.b32 %r4, %r3, %none; st.global.u32 [%out], %r4;",
+    "or of 16 bits": "selp.b16 %h1, -1, 1, {p}; or.b16 %h2, %nones, %h1; st.global.u16 [%out], %h2;",
+    "or of a half": "selp.b64 %rd3, -4294967296, 1, {p}; or.b64 %rd4, %rd1, %rd3; st.global.u64 [%out], %rd4;",
+    "or of a constant": "or.b32 %r3, %none, -1; @!{p} add.u32 %r3, %r3, %none; st.global.u32 [%out], %r3;",
+}
+
+
+@pytest.mark.parametrize("body", DECIDED.values(), ids=DECIDED)
+def test_what_the_other_operand_decides_alone_does_not_count(body: str) -> None:
+    compares = """  .reg .pred %p<6>; mov.u32 %r5, %laneid;
+  setp.ne.s32 %p1, %none, 0; setp.lt.u32 %p2, %r5, 32; setp.lt.u32 %p5, %r5, 31;
+"""
+    assert kinds(compares + body.format(p="%p2") + "\n$end:") == []
+    assert kinds(compares + body.format(p="%p5") + "\n$end:") == ["uninitialised_register"]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from triton.runtime.jit import JITFunction
 
 from sglab.gpu.errors import LaunchError
-from sglab.gpu.listening import listening
 from sglab.triton import triton_kernel
 from sglab.triton.kept import gpu_key
 from sglab.triton.specialize import Specializer
@@ -165,41 +164,3 @@ def test_calls_with_one_key_have_one_compiled_form(one: Any, other: Any, block: 
     (key, form), (other_key, other_form) = both(one, block), both(other, other_block)
     assert key is not None
     assert key != other_key or form == other_form
-
-
-class Heard:
-    """What a listener is told."""
-
-    def __init__(self) -> None:
-        self.launches: list[tuple[Any, tuple[Any, ...]]] = []
-        self.refused: list[str] = []
-
-    def launched(self, launch: Any, arguments: tuple[Any, ...]) -> None:
-        self.launches.append((launch, arguments))
-
-    def passed_over(self, kernel: str) -> None:
-        self.refused.append(kernel)
-
-
-def test_a_listener_can_make_every_launch_again(gpu: list[Compiled]) -> None:
-    """The first of a kind, one like it, and one with a grid of its arguments; with addresses in tensors' place."""
-    x, y, heard = on_gpu(), on_gpu(), Heard()
-    with listening(heard):
-        for grid in ((4,), (8, 2), lambda meta: (meta["BLOCK"],)):
-            _kernel[grid](x, y, 3, 16, 0.5, None, BLOCK=32)
-    _kernel[(9,)](x, y, 3, 16, 0.5, None, BLOCK=32)
-    assert len(heard.launches) == 3 and not heard.refused
-    for each in gpu:
-        each.launches.clear()
-    for launch, arguments in heard.launches:
-        launch(*[one.data_ptr() if isinstance(one, torch.Tensor) else one for one in arguments])
-    made = [launch for each in gpu for launch in each.launches]
-    assert sorted(grid for grid, _ in made) == [(4, 1, 1), (8, 2, 1), (32, 1, 1)]
-    assert {args for _, args in made} == {(x.data_ptr(), y.data_ptr(), 3, 16, 0.5, None, 32, 1.0)}
-
-
-def test_a_listener_hears_of_launches_that_are_not_kept(gpu: list[Compiled]) -> None:
-    heard = Heard()
-    with listening(heard):
-        _kernel[(1,)](on_gpu(), on_gpu(), 3, 16, 0.5, None, BLOCK=32, route="cuda")
-    assert heard.refused == ["_kernel"] and not heard.launches

@@ -39,9 +39,9 @@ constexpr Effects kCounts = does::computes(Cost::kCountBits);
 
 template <class T>
 void logic_rows(Table& t) {
-  t.alu("and.$", "nnn", kLogic.tainting(TaintRule::kAnd).yielding(Value::kAnd),
+  t.alu("and.$", "nnn", kLogic.tainting(TaintRule::kLogic).yielding(Value::kAnd),
         binary<[](T a, T b) { return static_cast<T>(a & b); }, T, T>);
-  t.alu("or.$", "nnn", kLogic.yielding(Value::kOr),
+  t.alu("or.$", "nnn", kLogic.tainting(TaintRule::kLogic).yielding(Value::kOr),
         binary<[](T a, T b) { return static_cast<T>(a | b); }, T, T>);
   t.alu("xor.$", "nnn", kLogic, binary<[](T a, T b) { return static_cast<T>(a ^ b); }, T, T>);
   t.alu("not.$", "nn", kLogic.yielding(Value::kComplement),
@@ -235,8 +235,8 @@ constexpr s32 sign_extend(u32 a, u32 bits) {
 void register_bits(Table& t) {
   t.family("Logic, shifts and bit fields", InstClass::kInteger);
   t.effects(does::computes(Cost::kAlu));
-  t.alu("and.pred", "ppp", kPredicate, predicate_logic<0>);
-  t.alu("or.pred", "ppp", kPredicate, predicate_logic<1>);
+  t.alu("and.pred", "ppp", kPredicate.tainting(TaintRule::kLogic).yielding(Value::kAnd), predicate_logic<0>);
+  t.alu("or.pred", "ppp", kPredicate.tainting(TaintRule::kLogic).yielding(Value::kOr), predicate_logic<1>);
   t.alu("xor.pred", "ppp", kPredicate.costing(Cost::kAlu), predicate_logic<2>);
   t.alu("not.pred", "pp", kPredicate, predicate_logic<3>);
   t.type("b16", 'h');

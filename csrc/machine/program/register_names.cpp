@@ -27,8 +27,8 @@ bool leaves_a_half(const Program& program, std::uint32_t pc) {
   switch (e.taint) {
     case TaintRule::kShiftRight:
       return e.type == Type::kU32 && b && *b >= 16 && *b < 32;
-    case TaintRule::kAnd:
-      return e.type == Type::kB32 && b && *b == 0xffff;
+    case TaintRule::kLogic:
+      return e.value == Value::kAnd && e.type == Type::kB32 && b && *b == 0xffff;
     case TaintRule::kConvert:
       return e.to == Type::kU32 && e.type == Type::kU16;
     default:

@@ -63,6 +63,7 @@ void Sanitizer::look(const Warp& w, const Inst* inst, const Effects& m, std::uin
       before_.live = w.live;
       return;
     default:
+      if (memory_ != nullptr && m.taint == TaintRule::kLogic) memory_->look_at_logic(w, inst);
       return;
   }
 }

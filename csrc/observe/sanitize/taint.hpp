@@ -65,6 +65,8 @@ class Taint {
   Mask stored(const Warp& w, const Mention& source, std::uint32_t bytes);
   // What a register gets from a load of an element that `mask` describes.
   Mask loaded_into(const Mention& destination, Type element, Mask mask);
+  // An `and` or `or` is about to be executed: which halves of its result one operand decides alone.
+  void look_at_logic(const Warp& w, const Inst* inst);
   // A shfl.sync is about to be executed: where each lane takes its value from, before registers change.
   void look_at_shuffle(const Warp& w, const Inst* inst);
   // It has been executed. Whether some lane took its value from one that did not take part.
@@ -126,6 +128,7 @@ class Taint {
   std::vector<std::uint8_t> register_bytes_;                            // of a lane, by place / kSlotUnit
   std::unordered_map<std::uint32_t, Origin> origins_;                   // by instruction that loaded
   std::unordered_map<std::uint64_t, std::vector<Registers>> clusters_;  // by Cluster::index; by Warp::slot
+  Mask decided_[2];  // of the `and` or `or` that is executed: by a, by b
   // Of the shfl.sync that is executed, by lane.
   std::uint32_t sources_[32]{};  // where it takes its value from
   std::uint32_t members_[32]{};

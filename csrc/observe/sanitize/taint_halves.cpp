@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -79,7 +80,48 @@ Mask shifted(const Mask& mask, bool left, bool sign, unsigned bytes, std::uint64
   });
 }
 
+std::uint64_t value_of(const Warp& w, Ref ref, unsigned bytes, int lane) {
+  return bytes == 2 ? lanes16(w, ref)[lane] : bytes == 4 ? lanes32(w, ref)[lane] : lanes64(w, ref)[lane];
+}
+
+// The lanes in which every bit of a half is `bit`.
+Mask filled(const Warp& w, Ref ref, unsigned bytes, bool bit) {
+  const std::uint64_t half = (std::uint64_t{1} << 4 * bytes) - 1, other = bit ? ~std::uint64_t{0} : 0;
+  Mask result;
+  for (int lane = 0; lane < 32; ++lane) {
+    const std::uint64_t differs = value_of(w, ref, bytes, lane) ^ other;
+    if ((differs & half) == 0) result.low |= 1u << lane;
+    if ((differs >> 4 * bytes & half) == 0) result.high |= 1u << lane;
+  }
+  return result;
+}
+
 }  // namespace
+
+// Zeros decide an `and`, ones an `or`, whatever the other operand is: compilers make `if (outside ||
+// loaded != 0)` one `or.pred` of a value that only lanes inside have loaded.
+void Taint::look_at_logic(const Warp& w, const Inst* inst) {
+  const auto pc = static_cast<std::uint32_t>(inst - w.code);
+  const bool ones = program_->effects[pc].value == Value::kOr;
+  const auto [first, last] = mentions(pc);
+  const auto result = std::find_if(first, last, [](const Mention& m) { return m.definition; });
+  const Ref operands[] = {inst->a, inst->b};
+  for (int i = 0; i < 2; ++i) {
+    if (result->predicate) {
+      const std::uint32_t holds = predicate_lanes(w, operands[i]);
+      decided_[i] = Mask::both(ones ? holds : ~holds, 0);
+    } else {
+      decided_[i] = filled(w, operands[i], bytes_of(*result), ones);
+    }
+  }
+  for (const Mention* m = first; m != last; ++m) {
+    if (m->definition || m->field == static_cast<std::uint16_t>(Field::kGuard)) continue;
+    const Mask unknown = of(w, *m);
+    Mask& decided = decided_[m->field == static_cast<std::uint16_t>(Field::kA) ? 0 : 1];
+    decided.low &= ~unknown.low;
+    decided.high &= ~unknown.high;
+  }
+}
 
 unsigned Taint::bytes_of(const Mention& m) {
   if (register_bytes_.empty()) {
@@ -119,11 +161,9 @@ Taint::Mask Taint::taken(const Actor& actor, const Mention& source, unsigned res
       return is_a ? Mask{0, mask.lanes(), mask.origin} : Mask{mask.lanes(), 0, mask.origin};
     case Rule::kCarries:
       return {mask.low, mask.lanes(), mask.origin};
-    case Rule::kAnd: {
-      const auto kept = constant(w, is_a ? actor.inst->b : actor.inst->a, bytes);
-      if (!kept) return mask;
-      return moved(mask, bytes, bytes,
-                   [&](unsigned byte) { return (*kept >> 8 * byte & 0xff) != 0 ? 1u << byte : 0u; });
+    case Rule::kLogic: {
+      const Mask& decided = decided_[is_a ? 1 : 0];
+      return {mask.low & ~decided.low, mask.high & ~decided.high, mask.origin};
     }
     case Rule::kShiftLeft:
     case Rule::kShiftRight: {

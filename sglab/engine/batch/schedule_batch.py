@@ -61,16 +61,16 @@ class AdvancingBatch(ModelWorkerBatch):
         self._lens, self._lens_cpu = batch.lens, batch.lens_cpu
         self._pool, self.rows_written = batch.req_to_token_pool, False
 
-    @property
-    def seq_lens(self) -> torch.Tensor:  # type: ignore[override]
+    @property  # type: ignore[override]
+    def seq_lens(self) -> torch.Tensor:
         return self._lens.read()
 
-    @property
-    def seq_lens_cpu(self) -> torch.Tensor:  # type: ignore[override]
+    @property  # type: ignore[override]
+    def seq_lens_cpu(self) -> torch.Tensor:
         return self._lens_cpu.read()
 
-    @property
-    def seq_lens_sum(self) -> int:  # type: ignore[override]
+    @property  # type: ignore[override]
+    def seq_lens_sum(self) -> int:
         return sum(self.lengths)
 
     def write_rows(self) -> None:
@@ -172,7 +172,7 @@ class ScheduleBatch:
         """Allocate one slot per request for the token in `output_ids`, which becomes the input.
 
         Args:
-            advancing: leave to the pass what an `AdvancingBatch` does; `get_model_worker_batch` then gives one.
+            advancing: leave to the pass what an `AdvancingBatch` leaves to it, which `get_model_worker_batch` gives.
         """
         if self.output_ids is None:
             raise ValueError("prepare_for_decode needs output_ids: the tokens sampled by the pass before")

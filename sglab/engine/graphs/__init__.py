@@ -2,7 +2,7 @@
 recorded; replaying it runs them again on whatever lies there."""
 
 from sglab.engine.graphs.input_buffers import GraphInputBuffers
-from sglab.engine.graphs.launch_list import LaunchList, Rooms
+from sglab.engine.graphs.launch_list import LaunchList
 from sglab.engine.graphs.recorded_graph import (
     GraphCaptureError,
     Launch,
@@ -17,7 +17,6 @@ __all__ = [
     "Launch",
     "LaunchList",
     "RecordedGraph",
-    "Rooms",
     "StalePointerError",
     "as_launch",
 ]

@@ -1,177 +1,140 @@
-"""LaunchList: a pass's launches, bound to their tensors once, and made again by one flat loop, without a CUDA graph.
+"""LaunchList: a captured CUDA graph's kernels, copies and fills, launched one by one.
 
-What a pass costs on the host besides its launches (modules, checks, choices, outputs, arguments) is spent while it is
-recorded. As in a graph, inputs must be written where the recording read them, and outputs appear where it wrote them.
+What a pass costs on the host besides its launches (modules, checks, choices, outputs, arguments) was spent while it was
+captured. Unlike a replayed graph, every launch stands alone: a profiler, compute-sanitizer or a debugger sees each.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from graphlib import TopologicalSorter
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-from sglab.engine.graphs.recorded_graph import SYNCS, GraphCaptureError, shares_memory
-from sglab.gpu.listening import listening
+from sglab import _core
+from sglab.engine.graphs.recorded_graph import GraphCaptureError
+from sglab.gpu.cuda import driver
+from sglab.gpu.errors import GpuError
 
-ALLOCATIONS = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
-WITHOUT_LAUNCH = ("detach", "lift_fresh")
-
-
-class Rooms:
-    """Memory for what passes compute. The n-th tensor of every pass lies in the n-th room: lists that share rooms, the
-    largest recorded first, take together no more than the largest."""
-
-    def __init__(self) -> None:
-        self._rooms: list[torch.Tensor] = []
-
-    def place(self, number: int, like: torch.Tensor) -> torch.Tensor:
-        """A contiguous tensor of the same shape and dtype in a room."""
-        size = math.prod(like.shape) * like.element_size()
-        room = self._rooms[number] if number < len(self._rooms) else None
-        if room is None or len(room) < size or room.device != like.device:
-            room = torch.empty(size, dtype=torch.uint8, device=like.device)
-            self._rooms[number : number + 1] = [room]
-        return room[:size].view(like.dtype).view(like.shape)
+KEPT_ATTRIBUTES = ("COOPERATIVE", "CLUSTER_DIMENSION", "CLUSTER_SCHEDULING_POLICY_PREFERENCE", "PRIORITY")
+"""Of a kernel node. What else it may have is edges' (programmatic launch), and a stream's order holds without."""
 
 
 class LaunchList:
-    """Launches in order. Record with `with each.capture(): …`, make them again with `replay`.
+    """Nodes in an order that their edges allow. `replay` launches them on torch's current stream.
 
     Args:
-        rooms: where results lie; other lists may share them, if none is read after another was replayed.
+        graph: captured with `keep_graph=True`; its memory is that of its capture, and lives as long as this.
+
+    Raises:
+        GraphCaptureError: a node that is neither a kernel nor a copy nor a fill.
+
+    Attributes:
+        names: of the launches, in order.
+        replays: how often it was replayed.
     """
 
-    def __init__(self, rooms: Rooms) -> None:
-        self.steps: list[Callable[[], object]] = []
+    def __init__(self, graph: torch.cuda.CUDAGraph) -> None:
+        self._graph, self._driver = graph, driver()
+        self.names: list[str] = []
         self.replays = 0
-        self._rooms = rooms
-        self._placed: list[torch.Tensor] = []
-        self._held: list[tuple[Any, ...]] = []
-        self._paused = False
-
-    @contextmanager
-    def capture(self) -> Iterator[None]:
-        """Record what runs inside, in this thread: PyTorch's operations and Triton's launches.
-
-        Raises:
-            GraphCaptureError: an operation that the host waits for, or a launch that cannot be made again.
-        """
-        with listening(self), _Recorder(self):
-            yield
-
-    def launch(self, name: str, run: Callable[[], torch.Tensor], reads: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        """Record `run` as one step, whatever it does inside."""
-        self._paused = True
-        try:
-            out = self._result(run())
-        finally:
-            self._paused = False
-        self.steps.append(lambda: out.copy_(run()))
-        return out
+        self._configurations: list[Any] = []
+        self._steps: list[Callable[[int], None]] = []
+        self._launches: Any = None
+        for node in self._nodes(graph.raw_cuda_graph()):
+            self._add(node)
 
     def replay(self) -> None:
-        """Make every launch again."""
-        with torch.inference_mode():
-            for step in self.steps:
-                step()
+        """Launch everything again.
+
+        Raises:
+            GpuError: the driver refused a launch, which is named.
+        """
+        stream = torch.cuda.current_stream().cuda_stream
+        for step in self._steps:
+            step(stream)
         self.replays += 1
 
-    def spoil(self) -> None:
-        """Overwrite all results: a replay that leaves one out then shows."""
-        for each in self._placed:
-            torch.empty(0, dtype=torch.uint8, device=each.device).set_(each.untyped_storage()).fill_(255)
+    def _nodes(self, graph: int) -> Iterator[Any]:
+        number = self._call("cuGraphGetNodes", graph)[1]
+        nodes = {int(node): node for node in self._call("cuGraphGetNodes", graph, number)[0]}
+        number = self._call("cuGraphGetEdges", graph)[-1]
+        sources, targets, *_ = self._call("cuGraphGetEdges", graph, number)
+        order: TopologicalSorter[int] = TopologicalSorter({node: [] for node in nodes})
+        for source, target in zip(sources, targets, strict=True):
+            order.add(int(target), int(source))
+        return (nodes[node] for node in order.static_order())
 
-    def launched(self, launch: Callable[..., object], arguments: tuple[Any, ...]) -> None:
-        """A Triton kernel was launched. Its launcher takes addresses, and asks the driver about none then."""
-        if self._paused:
-            return
-        bound = [each.data_ptr() if isinstance(each, torch.Tensor) else each for each in arguments]
-        self._held.append(arguments)
-        self.steps.append(functools.partial(launch, *bound))
+    def _add(self, node: Any) -> None:
+        kind = self._call("cuGraphNodeGetType", node)[0].name.removeprefix("CU_GRAPH_NODE_TYPE_")
+        if kind == "KERNEL":
+            self._add_kernel(node)
+        elif kind == "MEMCPY":
+            copy = self._call("cuGraphMemcpyNodeGetParams", node)[0]
+            self._add_other("copy", lambda stream: self._call("cuMemcpy3DAsync", copy, stream))
+        elif kind == "MEMSET":
+            fill = self._call("cuGraphMemsetNodeGetParams", node)[0]
+            function = f"cuMemsetD2D{8 * fill.elementSize}Async"
+            values = (fill.dst, fill.pitch, fill.value, fill.width, fill.height)
+            self._add_other("fill", lambda stream: self._call(function, *values, stream))
+        elif kind != "EMPTY":
+            raise GraphCaptureError(
+                f"a pass with a node of type {kind}: its launches are kernels, copies and fills alone."
+            )
 
-    def passed_over(self, kernel: str) -> None:
-        """A kernel was launched through Triton's own launcher."""
-        if not self._paused:
-            raise GraphCaptureError(f"{kernel}: its launch depends on more than its arguments. Run the pass as it is.")
+    def _add_other(self, name: str, step: Callable[[int], object]) -> None:
+        self._launches = None  # the kernels after it are another run of launches
+        self.names.append(name)
+        self._steps.append(step)  # type: ignore[arg-type]
 
-    def operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run one of PyTorch's operations, and keep how it is run again."""
-        name = func._schema.name.removeprefix("aten::")
-        if self._paused:
-            return func(*args, **kwargs)
-        if name.startswith(SYNCS):
-            raise GraphCaptureError(f"{name}: the host reads a value that the device computes. Compute it before.")
-        out = func(*args, **kwargs)
-        if name.startswith(WITHOUT_LAUNCH):
-            return out
-        if name in ALLOCATIONS:
-            return self._result(out, copied=False)
-        if func._schema.is_mutable:
-            self.steps.append(functools.partial(func, *args, **kwargs))
-            return out
-        given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-        results = out if isinstance(out, (tuple, list)) else (out,)
-        if all(not isinstance(each, torch.Tensor) or shares_memory(each, given) for each in results):
-            return out  # a view: the same memory under another name
-        placed = [self._result(each) if isinstance(each, torch.Tensor) else each for each in results]
-        self.steps.append(_again(func, args, kwargs, placed))
-        return placed[0] if isinstance(out, torch.Tensor) else type(out)(placed)
+    def _add_kernel(self, node: Any) -> None:
+        d, given = self._driver, self._call("cuGraphKernelNodeGetParams", node)[0]
+        config = d.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = given.gridDimX, given.gridDimY, given.gridDimZ
+        config.blockDimX, config.blockDimY, config.blockDimZ = given.blockDimX, given.blockDimY, given.blockDimZ
+        config.sharedMemBytes = given.sharedMemBytes
+        config.attrs = attributes = self._attributes(node)
+        config.numAttrs = len(attributes)
+        library = not int(given.func)  # a kernel of a library that no context was named for
+        name = self._call("cuKernelGetName", given.kern) if library else self._call("cuFuncGetName", given.func)
+        if self._launches is None:
+            self._launches = _core.Launches(_launch_kernel_ex())
+            self._steps.append(functools.partial(self._run, self._launches, len(self.names)))
+        function = int(given.kern if library else given.func)
+        self._launches.add(config.getPtr(), function, given.kernelParams, given.extra)
+        self._configurations.append(config)
+        self.names.append(name[0].decode())
 
-    def _result(self, made: torch.Tensor, copied: bool = True) -> torch.Tensor:
-        """A result where it is to lie."""
-        if made.is_contiguous():
-            placed = self._rooms.place(len(self._placed), made)
-        else:
-            placed = torch.empty_strided(made.shape, made.stride(), dtype=made.dtype, device=made.device)
-        if copied:
-            placed.copy_(made)
-        self._placed.append(placed)
-        return placed
+    def _attributes(self, node: Any) -> list[Any]:
+        d, found = self._driver, []
+        for name in KEPT_ATTRIBUTES:
+            attribute = d.CUlaunchAttribute()
+            attribute.id = getattr(d.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")
+            attribute.value = value = self._call("cuGraphKernelNodeGetAttribute", node, attribute.id)[0]
+            if name != "CLUSTER_DIMENSION" or value.clusterDim.x:
+                found.append(attribute)
+        return found
 
+    def _run(self, launches: Any, first: int, stream: int) -> None:
+        status, made = launches.run(stream)
+        if status:
+            raise GpuError(f"{self.names[first + made]}: {self._driver.CUresult(status).name}")
 
-class _Recorder(TorchDispatchMode):
-    def __init__(self, kept: LaunchList) -> None:
-        super().__init__()
-        self._list = kept
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        return self._list.operation(func, args, kwargs or {})
-
-
-def _again(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], placed: list[Any]) -> Callable[[], object]:
-    """What computes results anew where they lie: without a copy where the operation can write there."""
-    if func._schema.name in ("aten::to", "aten::_to_copy"):
-        return functools.partial(placed[0].copy_, args[0])
-    writing = _writing(func) if len(placed) == 1 else None
-    if writing is not None:
-        variant, name = writing
-        return functools.partial(variant, *args, **kwargs, **{name: placed[0]})
-
-    def again() -> None:
-        fresh = func(*args, **kwargs)
-        for target, value in zip(placed, fresh if isinstance(fresh, (tuple, list)) else (fresh,), strict=True):
-            if isinstance(target, torch.Tensor):
-                target.copy_(value)
-
-    return again
+    def _call(self, function: str, *arguments: Any) -> list[Any]:
+        status, *results = getattr(self._driver, function)(*arguments)
+        if status != self._driver.CUresult.CUDA_SUCCESS:
+            raise GpuError(f"{function}: {status.name}")
+        return results
 
 
 @functools.cache
-def _writing(func: Any) -> tuple[Any, str] | None:
-    """The form of an operation that writes into a given tensor, and that argument's name."""
-    wanted = [(each.name, str(each.type)) for each in func._schema.arguments]
-    for overload in func.overloadpacket.overloads():
-        variant = getattr(func.overloadpacket, overload)
-        out = [each.name for each in variant._schema.arguments if each.is_out]
-        taken = [(each.name, str(each.type)) for each in variant._schema.arguments if not each.is_out]
-        if len(out) == 1 and taken == wanted:
-            return variant, out[0]
-    return None
+def _launch_kernel_ex() -> int:
+    """The driver's address of cuLaunchKernelEx."""
+    status, address, *_ = driver().cuGetProcAddress(b"cuLaunchKernelEx", 12_000, 0)
+    if status != driver().CUresult.CUDA_SUCCESS or not address:
+        raise GpuError(
+            f"cuLaunchKernelEx is not there ({status.name}): launch lists need the driver of CUDA 12 or newer"
+        )
+    return int(address)

@@ -57,6 +57,11 @@ class RecordedGraph:
         self.replays = 0
         self._recorder: Recorder | None = None
 
+    @property
+    def names(self) -> list[str]:
+        """Of the launches, in order."""
+        return [launch.name for launch in self.launches]
+
     @contextmanager
     def capture(self) -> Iterator[None]:
         """Record what runs inside, in this thread.

@@ -68,7 +68,8 @@ class PrefillServer(AttentionServer):
     ) -> torch.Tensor | State:
         """As batch_prefill_with_ragged_kv_cache."""
         k, v = k.unsqueeze(0), v.unsqueeze(0)
-        made = self._attend(q, sinks, k=k, v=v, starts=qo_indptr, ends=Ends(kv_indptr), page_table=None)
+        where = {"starts": qo_indptr, "ends": Ends(kv_indptr), "page_table": None}
+        made = self._attend(q, sinks, {"k": k, "v": v, **where})
         return made if self._return_lse else made[0]
 
     def of_pages(
@@ -83,5 +84,5 @@ class PrefillServer(AttentionServer):
         sinks: torch.Tensor | None = None,
     ) -> State:
         """out and its LSE, from a cache that split_cache has split."""
-        table = indices.expand(indptr.shape[0] - 1, -1)
-        return self._attend(q, sinks, k=k, v=v, starts=starts, ends=Ends(indptr, last), page_table=table)
+        ends, table = Ends(indptr, last), indices.expand(indptr.shape[0] - 1, -1)
+        return self._attend(q, sinks, {"k": k, "v": v, "starts": starts, "ends": ends, "page_table": table})

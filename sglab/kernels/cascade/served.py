@@ -58,11 +58,13 @@ class CascadeServer:
     ) -> torch.Tensor | State:
         """As cascade_attention."""
         k, v = split_cache(paged_kv_cache, self._kv_layout)
-        states = []
+        out: torch.Tensor | None = None
         for served, level in zip(self._levels, reversed(levels), strict=True):
             pages = (level.qo_indptr, level.kv_indptr, level.kv_indices, level.kv_last_page_len)
-            states.append(served.of_pages(q, k, v, *pages))
-        (out, lse), *others = states
-        for other in others:
-            self._merge(out, lse, *other, out, lse)
+            made = served.of_pages(q, k, v, *pages)
+            if out is None:
+                out, lse = made
+            else:
+                self._merge(out, lse, *made, out, lse)
+        assert out is not None  # there is at least one level
         return (out, lse) if self._return_lse else out

@@ -9,7 +9,8 @@ import torch
 from sglab.kernels.contract import Contract, reads_values
 from sglab.kernels.cpu_attention import cpu
 from sglab.kernels.cpu_attention.contract import CpuAttentionArguments, check
-from sglab.kernels.known_calls import checked_once
+from sglab.kernels.cpu_attention.served import DecodeServer
+from sglab.kernels.known_calls import checked_once, next_time
 from sglab.kernels.registry import CPU, Implementation, Operator
 from sglab.kernels.scoring import Scoring
 
@@ -95,6 +96,8 @@ def decode_attention_cpu(
         check(replace(arguments, k_new=key, v_new=value), check_values)  # what the buffers will hold, bar these
         _store(contract, arguments, key, value, loc)
     decode_operator(arguments, implementation)
+    if key is None or value is None:
+        next_time(lambda: DecodeServer(arguments, decode_operator.chosen(arguments, implementation)))
 
 
 @checked_once

@@ -7,8 +7,9 @@ import torch
 from sglab.kernels.contract import Contract
 from sglab.kernels.extend_attention import cpu
 from sglab.kernels.extend_attention.contract import ExtendArguments, Visibility, check
+from sglab.kernels.extend_attention.served import ExtendServer
 from sglab.kernels.fp8 import triton_refuses
-from sglab.kernels.known_calls import checked_once
+from sglab.kernels.known_calls import checked_once, next_time
 from sglab.kernels.registry import CPU, EVERYWHERE, GPU, Implementation, Operator
 from sglab.kernels.scoring import Scoring
 
@@ -106,3 +107,4 @@ def extend_attention_fwd(
     )
     check(arguments, check_values)
     operator(arguments, implementation)
+    next_time(lambda: ExtendServer(arguments, operator.chosen(arguments, implementation)))

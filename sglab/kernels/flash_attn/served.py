@@ -47,12 +47,15 @@ class AttentionServer(Served[FlashAttnArguments]):
         shape = call.lse.T.shape if by_token else call.lse.shape
         self._lse_room: dict[str, Any] = {"size": shape, "dtype": torch.float32, "device": call.device}
 
-    def _attend(self, q: torch.Tensor, sinks: torch.Tensor | None, **tensors: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """out (tokens, heads, v_dim), and the LSE as it lies."""
+    def _attend(
+        self, q: torch.Tensor, sinks: torch.Tensor | None, tensors: dict[str, Any]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """out (tokens, heads, v_dim), and the LSE as it lies. The arguments keep the dictionary."""
         out = torch.empty_like(q) if self._room is None else torch.empty(**self._room)
         lse = torch.empty(**self._lse_room)
-        scoring = self._scoring if sinks is None else self._with_sinks.of(sinks=sinks)
-        self._serve(q=q, out=out, lse=lse.T if self._by_token else lse, scoring=scoring, **tensors)
+        tensors["q"], tensors["out"], tensors["lse"] = q, out, lse.T if self._by_token else lse
+        tensors["scoring"] = self._scoring if sinks is None else self._with_sinks.of(sinks=sinks)
+        self._serve(tensors)
         return out, lse
 
 
@@ -105,7 +108,7 @@ class VarlenServer(AttentionServer):
                 first = cu_seqlens_k[:-1]
         factors = {"q_descale": q_descale, "k_descale": k_descale, "v_descale": v_descale}
         where = {"page_table": page_table, "lens": seqused_k, "first": first, "ends": ends}
-        out, lse = self._attend(q, sinks, k=k, v=v, qv=qv, starts=cu_seqlens_q, **where, **factors)
+        out, lse = self._attend(q, sinks, {"k": k, "v": v, "qv": qv, "starts": cu_seqlens_q, **where, **factors})
         return (out, lse) if self._return_lse else out
 
 
@@ -180,7 +183,7 @@ class KvcacheServer(AttentionServer):
         rows = q if cu_seqlens_q is not None else q.flatten(0, 1)
         factors = {"q_descale": q_descale, "k_descale": k_descale, "v_descale": v_descale}
         where = {"starts": cu_seqlens_q, "lens": cache_seqlens, "page_table": page_table}
-        out, lse = self._attend(rows, sinks, k=k_cache, v=v_cache, **where, **factors)
+        out, lse = self._attend(rows, sinks, {"k": k_cache, "v": v_cache, **where, **factors})
         if cu_seqlens_q is None:
             batch, count, heads = q.shape[:3]
             out = out.view(batch, count, heads, -1)

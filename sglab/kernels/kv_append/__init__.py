@@ -9,7 +9,7 @@ import torch
 from sglab.kernels.contract import Contract, reads_values
 from sglab.kernels.known_calls import checked_once, next_time
 from sglab.kernels.kv_append.contract import AppendArguments, Places, Queries, Rotary, check, check_places
-from sglab.kernels.kv_append.served import PagedAppends, split_cache, token_scale
+from sglab.kernels.kv_append.served import PagedAppends, RotatedAppends, split_cache, token_scale
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 
 __all__ = [
@@ -172,3 +172,4 @@ def apply_rope_inplace_with_kvcache(
         k_out=k,
     )
     append("apply_rope_inplace_with_kvcache", arguments, implementation, check_values)
+    next_time(lambda: RotatedAppends(arguments, operator.chosen(arguments, implementation), rotary, queries))

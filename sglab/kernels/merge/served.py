@@ -34,7 +34,7 @@ class PairServer(Served[PairArguments]):
         s_merged: torch.Tensor,
     ) -> None:
         """Merge into the outputs."""
-        self._serve(v_a=v_a, s_a=s_a, v_b=v_b, s_b=s_b, v_merged=v_merged, s_merged=s_merged)
+        self._serve({"v_a": v_a, "s_a": s_a, "v_b": v_b, "s_b": s_b, "v_merged": v_merged, "s_merged": s_merged})
 
     def into_new(
         self, v_a: torch.Tensor, s_a: torch.Tensor, v_b: torch.Tensor, s_b: torch.Tensor, *_: None, **__: Any

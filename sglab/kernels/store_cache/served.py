@@ -40,4 +40,4 @@ class StoreServer(Served[StoreArguments]):
             k, v, k_cache, v_cache = (
                 each.as_strided(*rows) for each, rows in zip((k, v, k_cache, v_cache), self._rows, strict=True)
             )
-        self._serve(k=k, v=v, k_cache=k_cache, v_cache=v_cache, indices=indices)
+        self._serve({"k": k, "v": v, "k_cache": k_cache, "v_cache": v_cache, "indices": indices})

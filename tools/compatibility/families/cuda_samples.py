@@ -86,7 +86,7 @@ _SAMPLES = (
     _Sample("3_CUDA_Features/bf16TensorCoreGemm", _GEMM, sizes=_TILES, sms=4),
     _Sample("3_CUDA_Features/cdpSimplePrint", options=("-rdc=true", "-lcudadevrt")),
     _Sample("3_CUDA_Features/cudaTensorCoreGemm", _GEMM, sizes=_TILES, sms=4),
-    _Sample("3_CUDA_Features/dmmaTensorCoreGemm", _GEMM, sizes=_TILES, sms=4),
+    _Sample("3_CUDA_Features/dmmaTensorCoreGemm", _GEMM, sizes={**_TILES, "K_TILES": "16"}, sms=4),  # its CHUNK_K
     _Sample("3_CUDA_Features/globalToShmemAsyncCopy", "Result = PASS", _PRODUCT, sizes={"nIter": "1"}),
     _Sample("3_CUDA_Features/graphMemoryNodes", "Validation PASSED", sizes={"NUM_ELEMENTS": "80000"}),
     _Sample("3_CUDA_Features/immaTensorCoreGemm", _GEMM, sizes=_TILES, sms=4),

@@ -70,6 +70,7 @@ export class CellGrid {
   #cursor: Cell = { row: 0, column: 0 };
   #frame = framed(() => this.#draw());
   #measured = false;
+  #bar = 0; // pixels of the bar that scrolls sideways
   #size = { width: 0, height: 0 };
 
   constructor(
@@ -110,12 +111,18 @@ export class CellGrid {
     this.#geometry = geometry;
     this.redraw();
     if ((Object.keys(geometry) as (keyof Geometry)[]).every((key) => geometry[key] === before[key])) return;
-    const { rows, columns, cellWidth, cellHeight, headerWidth, headerHeight, maxHeight } = geometry;
+    const { rows, columns, cellWidth, cellHeight, headerWidth, headerHeight } = geometry;
     this.#content.style.width = `${headerWidth + columns * cellWidth + 1}px`;
     const height = headerHeight + rows * cellHeight + 1;
     this.#content.style.height = `${height}px`;
-    this.#scroller.style.maxHeight = `${Math.max(maxHeight, headerHeight + cellHeight) + 2}px`;
+    this.#limit();
     this.#measured = false;
+  }
+
+  /** As high as asked for, with the last cell's lower edge, the borders and the bar that scrolls sideways besides. */
+  #limit(): void {
+    const { maxHeight, headerHeight, cellHeight } = this.#geometry;
+    this.#scroller.style.maxHeight = `${Math.max(maxHeight, headerHeight + cellHeight) + 3 + this.#bar}px`;
   }
 
   redraw(): void {
@@ -214,6 +221,11 @@ export class CellGrid {
   /** Makes the canvas as large as what is seen of the cells; one that is already keeps its memory. */
   #fit(): void {
     if (this.#measured) return;
+    const bar = Math.max(0, this.#scroller.offsetHeight - this.#scroller.clientHeight - 2);
+    if (bar !== this.#bar) {
+      this.#bar = bar;
+      this.#limit();
+    }
     const { clientWidth: width, clientHeight: height } = this.#scroller;
     this.#measured = width > 0 && height > 0;
     this.#size = { width, height };

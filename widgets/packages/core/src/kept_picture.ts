@@ -8,6 +8,9 @@ import { pictureOf, pixelsOf } from "./picture";
 const STILL_MS = 3000; // without a key or a press
 const EVENTS = ["keydown", "pointerdown", "input"] as const;
 
+const unfinished = (root: HTMLElement) =>
+  root.dataset.placeholder === "loading" || root.querySelector("[aria-busy=true]") !== null;
+
 export function keepPicture(el: HTMLElement, source: Source<Common>, disposer: Disposer): void {
   const place = source.get("picture_place");
   if (!place) return;
@@ -22,8 +25,8 @@ export function keepPicture(el: HTMLElement, source: Source<Common>, disposer: D
   const send = async () => {
     const root = el.querySelector<HTMLElement>(".sg-widget");
     if (source.connection === "lost") return;
-    if (!root?.offsetWidth || root.getAttribute("aria-busy") === "true") {
-      wait(); // out of the page, as what a notebook has scrolled away
+    if (!root?.offsetWidth || unfinished(root) || source.connection === "waiting") {
+      wait(); // out of the page, as what a notebook has scrolled away; or Python, which later cells keep busy, has not answered
       return;
     }
     try {

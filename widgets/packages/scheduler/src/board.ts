@@ -15,7 +15,7 @@ import { sentence, shareText } from "./model";
 
 const ROW = 20;
 const LEAST_ROW = 9;
-const WIDEST = 26;
+const WIDEST = 48;
 const NARROWEST = 4;
 const HEADER = 18;
 export const LABELS = 96;

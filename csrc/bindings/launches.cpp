@@ -1,0 +1,72 @@
+#include "bindings/launches.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace sglab::bindings {
+namespace {
+
+// CUlaunchConfig, as far as the stream.
+struct Configuration {
+  unsigned grid[3], block[3], shared_bytes;
+  void* stream;
+};
+
+using LaunchKernelEx = int (*)(const Configuration*, void* function, void** parameters, void** extra);
+
+// Launches whose arguments stand ready in their owner's memory: what is left of each is the driver's own
+// call.
+class Launches {
+ public:
+  explicit Launches(std::uintptr_t launch) : launch_(reinterpret_cast<LaunchKernelEx>(launch)) {}
+
+  void add(std::uintptr_t configuration, std::uintptr_t function, std::uintptr_t parameters,
+           std::uintptr_t extra) {
+    launches_.push_back({reinterpret_cast<Configuration*>(configuration), reinterpret_cast<void*>(function),
+                         reinterpret_cast<void**>(parameters), reinterpret_cast<void**>(extra)});
+  }
+
+  // The driver's first status that is no success, and how many launches were made.
+  nb::tuple run(std::uintptr_t stream) const {
+    int status = 0;
+    std::size_t made = 0;
+    {
+      const nb::gil_scoped_release released;
+      for (; made < launches_.size() && status == 0; ++made) {
+        const Launch& each = launches_[made];
+        each.configuration->stream = reinterpret_cast<void*>(stream);
+        status = launch_(each.configuration, each.function, each.parameters, each.extra);
+      }
+    }
+    return nb::make_tuple(status, status == 0 ? made : made - 1);
+  }
+
+  std::size_t size() const { return launches_.size(); }
+
+ private:
+  struct Launch {
+    Configuration* configuration;
+    void* function;
+    void** parameters;
+    void** extra;
+  };
+  LaunchKernelEx launch_;
+  std::vector<Launch> launches_;
+};
+
+}  // namespace
+
+void register_launches(nb::module_& module) {
+  nb::class_<Launches>(module, "Launches", "Kernel launches of a GPU's driver, made one after another.")
+      .def(nb::init<std::uintptr_t>(), "launch"_a, "Address of cuLaunchKernelEx.")
+      .def("add", &Launches::add, "configuration"_a, "function"_a, "parameters"_a, "extra"_a,
+           "Addresses, as cuLaunchKernelEx takes them; they must live as long as this.")
+      .def("run", &Launches::run, "stream"_a,
+           "Make all launches on a stream; (CUresult, how many succeeded), up to the first that fails.")
+      .def("__len__", &Launches::size);
+}
+
+}  // namespace sglab::bindings
