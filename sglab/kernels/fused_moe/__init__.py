@@ -87,5 +87,5 @@ class ExpertServer(Served[MoeArguments]):
     ) -> torch.Tensor:
         out = torch.empty_like(hidden)
         given = (hidden, w1, w2, topk_weights, topk_ids, w1_bias, w2_bias, out)
-        self._serve(**dict(zip(TENSORS, given, strict=True)))
+        self._serve(dict(zip(TENSORS, given, strict=True)))
         return out
