@@ -28,6 +28,7 @@ ALIGNMENT = 16
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 _PLAIN = frozenset({type(None), bool, int, float, str, torch.dtype})
 
 
@@ -199,7 +200,7 @@ def _describe(values: Iterable[Any], key: list[Any]) -> None:
     """
     for value in values:
         kind = type(value)
-        if kind is torch.Tensor:
+        if kind in _TENSORS:
             key += (value.shape, value.stride(), value.dtype, value.device, value.data_ptr() % ALIGNMENT)
         elif kind in _PLAIN:
             key += (kind, value)

@@ -78,10 +78,11 @@ class MLAttention(nn.Module):
         if topk_indices is None and forward_batch.expands_prefix:
             return self._expanded(torch.cat((q_nope, q_rope), -1), latent, k_rope, forward_batch)
         w_uk, w_uv = self._matrices()
-        q_latent = torch.einsum("thn,hnr->thr", q_nope, w_uk)
+        q_latent = torch.matmul(q_nope.transpose(0, 1), w_uk).transpose(0, 1)
         parts = {"q_rope": q_rope, "k_rope": k_rope, "topk_indices": topk_indices}
         out = self.attn(q_latent, latent, latent, forward_batch, **parts)
-        return torch.einsum("thr,hvr->thv", out.unflatten(-1, (-1, self.rank)), w_uv).flatten(1)
+        per_head = out.unflatten(-1, (-1, self.rank)).transpose(0, 1)
+        return torch.matmul(per_head, w_uv.transpose(1, 2)).transpose(0, 1).flatten(1)
 
     def process_weights_after_loading(self) -> None:
         """Halves of the expansion are used apart: one that is quantised is widened."""

@@ -89,3 +89,22 @@ def test_what_is_wrong_is_named() -> None:
         fused_experts(**{**given, "w2": given["w2"][:, :, :4]})
     with pytest.raises(ContractError, match="activation must be"):
         fused_experts(**given, activation="relu")
+
+
+@pytest.mark.parametrize("tokens", [1, 3])
+def test_calls_like_one_before_are_served_and_give_what_a_checked_call_gives(tokens: int) -> None:
+    """The weights are parameters, as a layer's are; -1 stands for an expert of another rank."""
+    generator = torch.Generator().manual_seed(0)
+    w1, w2 = (
+        torch.nn.Parameter(torch.randn(shape, generator=generator), requires_grad=False)
+        for shape in ((4, 12, 8), (4, 8, 6))
+    )
+    for _ in range(4):
+        x, weights = torch.randn(tokens, 8, generator=generator), torch.rand(tokens, 3, generator=generator)
+        ids = torch.stack([torch.randperm(5, generator=generator)[:3] - 1 for _ in range(tokens)])
+        given = (x, w1, w2, weights, ids)
+        found = fused_experts(*given, check_values=False)
+        wanted = fused_experts(*given, implementation="reference")
+        torch.testing.assert_close(found, wanted)
+    with pytest.raises(ContractError, match="w2 must be"):
+        fused_experts(x, w1, w2[:, :-1], weights, ids, check_values=False)

@@ -61,16 +61,16 @@ class AdvancingBatch(ModelWorkerBatch):
         self._lens, self._lens_cpu = batch.lens, batch.lens_cpu
         self._pool, self.rows_written = batch.req_to_token_pool, False
 
-    @property  # type: ignore[override]
-    def seq_lens(self) -> torch.Tensor:
+    @property
+    def seq_lens(self) -> torch.Tensor:  # type: ignore[override]
         return self._lens.read()
 
-    @property  # type: ignore[override]
-    def seq_lens_cpu(self) -> torch.Tensor:
+    @property
+    def seq_lens_cpu(self) -> torch.Tensor:  # type: ignore[override]
         return self._lens_cpu.read()
 
-    @property  # type: ignore[override]
-    def seq_lens_sum(self) -> int:
+    @property
+    def seq_lens_sum(self) -> int:  # type: ignore[override]
         return sum(self.lengths)
 
     def write_rows(self) -> None:

@@ -145,6 +145,8 @@ class KVCache(ABC):
         arguments.indices("loc", loc, "Take slots from the pool's allocator.")
         if not reads_values(None, loc.device):
             return
+        if loc.numel() == 1 and 0 <= loc.item() < self.size + self.page_size:
+            return
         slots = np.sort(loc.numpy(), axis=None)
         if not len(slots):
             return

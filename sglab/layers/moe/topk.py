@@ -61,8 +61,9 @@ class TopK:
         if self.num_expert_group > 1:
             # Softmax scores are positive, so 0 leaves a group out; biased scores may be negative.
             biased = correction_bias is not None
-            kept = self.kept_groups(choice, biased).repeat_interleave(experts // self.num_expert_group, -1)
-            choice = choice.masked_fill(~kept, -math.inf if biased else 0.0)
+            left_out = self.kept_groups(choice, biased).logical_not_()[..., None]
+            groups = choice.unflatten(-1, (self.num_expert_group, -1))
+            choice = groups.masked_fill(left_out, -math.inf if biased else 0.0).flatten(-2)
         ids = choice.topk(self.top_k, dim=-1).indices
         weights = scores.gather(-1, ids)
         if self.renormalize:

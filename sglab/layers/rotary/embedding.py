@@ -38,7 +38,10 @@ class RotaryEmbedding(nn.Module):
             apply_rope_with_cos_sin_cache_inplace(positions, q, k, self.cos_sin_cache, self.is_neox_style)
             return q, k
         cos, sin = self.cos_sin_cache[positions][:, None].chunk(2, -1)
-        return self._turn(q, cos, sin), self._turn(k, cos, sin)
+        if len(q) != 1 or q.dtype != k.dtype:
+            return self._turn(q, cos, sin), self._turn(k, cos, sin)
+        turned = self._turn(torch.cat((q, k), 1), cos, sin)  # of one token the start of an operation is its cost
+        return turned[:, : q.shape[1]], turned[:, q.shape[1] :]
 
     def _turn(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         if x.shape[-1] == self.rotary_dim:
