@@ -197,7 +197,7 @@ def replay_time(engine: Engine, requests: int) -> float | None:
     if runner is None:
         return None
     sampling = {"temperature": 0, "max_new_tokens": 200, "ignore_eos": True}
-    rids = [engine.submit([i % 7 + 1] + [2] * 15, sampling) for i in range(requests)]
+    rids = [engine.submit([i % 7 + 1] + [2] * 15, sampling).rid for i in range(requests)]
     while engine.scheduler.waiting_queue or engine.history.steps[-1].mode != "DECODE":
         engine.step()
     for _ in range(15):
@@ -205,6 +205,8 @@ def replay_time(engine: Engine, requests: int) -> float | None:
     while engine._pending:
         engine._process(*engine._pending.pop(0))
     captured = runner.captured[runner.replays[-1].bs]
+    rows = engine.runner.req_to_token_pool.with_dummy
+    kept = rows.clone()  # each replay writes its slots into the next column
     torch.cuda.synchronize()
     begin = time.perf_counter()
     for _ in range(10):
@@ -213,6 +215,7 @@ def replay_time(engine: Engine, requests: int) -> float | None:
             captured.greedy.graph.replay()
     torch.cuda.synchronize()
     seconds = (time.perf_counter() - begin) / 10
+    rows.copy_(kept)
     for rid in rids:
         engine.abort(rid)
     engine.run()

@@ -88,6 +88,22 @@ def test_a_pass_that_fails_before_its_launch_loses_no_slot(overlap: bool, monkey
         assert [each.token_ids for each in made.generate(prompts(3), GREEDY)] == [each.token_ids for each in wanted]
 
 
+@pytest.mark.parametrize("steps", [0, 1, 3])
+@pytest.mark.parametrize("overlap", [False, True])
+def test_requests_that_are_aborted_between_steady_steps_give_every_slot_back(overlap: bool, steps: int) -> None:
+    with engine(disable_overlap_schedule=not overlap) as made:
+        decoding(made, 3)
+        for _ in range(steps):
+            made.step()
+        made.abort(made.scheduler.running_batch.reqs[1].rid)
+        made.step()
+        for req in list(made.scheduler.running_batch.reqs):
+            made.abort(req.rid)
+        made.run()
+        made.flush_cache()
+        assert made.scheduler.allocator.available_size() == made.scheduler.allocator.size
+
+
 def test_a_pass_that_is_planned_before_the_one_before_it_is_launched_finds_its_rows() -> None:
     with engine() as made:
         decoding(made, 2)

@@ -94,9 +94,10 @@ class TestOnAGpu:
     )
     def test_tokens_are_those_of_passes_run_as_they_are(self, name: str) -> None:
         made = (tiny_llama() if name == "LlamaForCausalLM" else families.model(name)).cuda()
-        plain = Engine(made, cuda_graph=False, **ROOM).generate(prompts(3), [GREEDY, DRAWN, GREEDY])
+        sampling = [GREEDY, DRAWN, {**GREEDY, "max_new_tokens": 4}]  # 3 requests, then 2, then 1: both lists
+        plain = Engine(made, cuda_graph=False, **ROOM).generate(prompts(3), sampling)
         engine = Engine(made, **LISTED, **ROOM)
-        again = engine.generate(prompts(3), [GREEDY, DRAWN, GREEDY])
+        again = engine.generate(prompts(3), sampling)
         assert [one.token_ids for one in again] == [one.token_ids for one in plain]
         runner = engine.worker.graph_runner
         assert runner is not None and runner.replays

@@ -76,8 +76,10 @@ class LaunchList:
             self._add_other("copy", lambda stream: self._call("cuMemcpy3DAsync", copy, stream))
         elif kind == "MEMSET":
             fill = self._call("cuGraphMemsetNodeGetParams", node)[0]
-            function = f"cuMemsetD2D{8 * fill.elementSize}Async"
-            values = (fill.dst, fill.pitch, fill.value, fill.width, fill.height)
+            bits, flat = 8 * fill.elementSize, fill.height == 1  # the driver takes no pitch for a single row
+            function = f"cuMemsetD{bits}Async" if flat else f"cuMemsetD2D{bits}Async"
+            place = (int(fill.dst),) if flat else (int(fill.dst), fill.pitch)
+            values = (*place, fill.value, fill.width, *(() if flat else (fill.height,)))
             self._add_other("fill", lambda stream: self._call(function, *values, stream))
         elif kind != "EMPTY":
             raise GraphCaptureError(
