@@ -113,8 +113,8 @@ CASES = {
     "SparseAttention": Case("import sglab", f"sglab.widgets.SparseAttention({PROMPT!r}, layer=2)"),
 }
 
-# One step of the widget with this title, of the first without one: its milliseconds, or null where nothing has moved. The channel's message is handled behind the task that
-# draws.
+# One step of the widget with this title, of the first without one: its milliseconds, or null where nothing has moved.
+# The channel's message is handled behind the task that draws.
 STEP = """async ([key, title]) => {
   const frames = [...document.querySelectorAll(".sg-widget")];
   const frame = frames.find((each) => !title || each.querySelector(".sg-title").textContent === title);
