@@ -118,6 +118,7 @@ class KernelDebugger(Widget):
     def go(self, action: str, look: dict[str, Any], **options: Any) -> dict[str, Any]:
         """Starts a move; what takes longer is continued by `go_on` and ended by `halt`."""
         if action == "seek" and self._is_at(**options):
+            self._jobs.stay()
             return self._answer(look)
         focus = self._focus(look)
         self._stop_job()
