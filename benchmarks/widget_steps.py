@@ -113,10 +113,11 @@ CASES = {
     "SparseAttention": Case("import sglab", f"sglab.widgets.SparseAttention({PROMPT!r}, layer=2)"),
 }
 
-# One step: its milliseconds, or null where nothing has moved. The channel's message is handled behind the task that
-# draws.
-STEP = """async (key) => {
-  const frame = document.querySelector(".sg-widget");
+# One step of the widget with this title, of the first without one: its milliseconds, or null where nothing has moved.
+# The channel's message is handled behind the task that draws.
+STEP = """async ([key, title]) => {
+  const frames = [...document.querySelectorAll(".sg-widget")];
+  const frame = frames.find((each) => !title || each.querySelector(".sg-title").textContent === title);
   const counter = frame.querySelector(".sg-counter");
   const before = counter.textContent;
   const began = performance.now();
@@ -165,15 +166,15 @@ def measure(page: Page, steps: int) -> dict[str, Taken]:
     sizes = page.locator(".sg-widget").get_by_label("Step size").locator("option").all()
     names = [(option.get_attribute("value") or "", option.inner_text()) for option in sizes]
     times: dict[str, Taken] = {}
-    page.evaluate(STEP, "ArrowRight")  # not counted: compiles the scripts
-    page.evaluate(STEP, "ArrowLeft")
+    page.evaluate(STEP, ["ArrowRight", ""])  # not counted: compiles the scripts
+    page.evaluate(STEP, ["ArrowLeft", ""])
     for value, name in names:
         if len(names) > 1:
             page.locator(".sg-widget").get_by_label("Step size").select_option(value)
         for key, sign in (("ArrowRight", "→"), ("ArrowLeft", "←")):
             taken, began = [], spent()
             for _ in range(steps):
-                took = page.evaluate(STEP, key)
+                took = page.evaluate(STEP, [key, ""])
                 if took is None:
                     break
                 taken.append(float(took))

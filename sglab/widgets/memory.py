@@ -127,9 +127,10 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
 
     @command
     def follow(self, position: int, wanted: Sequence[dict[str, Any]] = ()) -> None:
-        """Goes where another widget has gone: after the launch's first `position` instructions. Does nothing where the
-        session is there already: the code that moved it has said so, and the page catches up."""
-        if position != self.position:
+        """Goes where another widget has gone: after the launch's first `position` instructions. Does nothing where that
+        is what the page shows."""
+        if position != self.position or self._told:
+            self._told = False
             self._seek(min(max(0, position), len(self.recording)))
             self._show_with(wanted)
 

@@ -81,6 +81,41 @@ def test_playing_reaches_the_end_and_stops(host: Host) -> None:
     expect(host.page.get_by_role("button", name="Play")).to_be_visible()
 
 
+def test_controls_that_do_nothing_say_why(host: Host) -> None:
+    """A select's own title hides that of the bar which it stands in."""
+    host.show(Probe([]), "empty")
+    host.show(Probe(), "steps")
+    nothing = "There is nothing to step through."
+    for name, title in (("Step size", "Step size"), ("Speed", "Steps per second when playing")):
+        empty = host.page.locator("#empty").get_by_label(name, exact=True)
+        expect(empty).to_be_disabled()
+        expect(empty).to_have_attribute("title", nothing)
+        usable = host.page.locator("#steps").get_by_label(name, exact=True)
+        expect(usable).to_be_enabled()
+        expect(usable).to_have_attribute("title", title)
+    expect(host.page.locator("#empty .sg-transport")).to_have_attribute("title", nothing)
+
+
+def test_the_transport_never_lies_over_the_header(host: Host) -> None:
+    """It stays in sight while a picture scrolls by, but not where there is only a strip of the widget to see."""
+    host.show(Probe())
+    page = host.page
+    expect(page.locator(".probe-values")).to_have_text("10")
+    page.add_style_tag(content="body { padding: 2000px 0 } .sg-view { height: 500px } .sg-widget { max-height: none }")
+    header, bar, toolbar = (page.locator(name) for name in (".sg-header", ".sg-transport", ".sg-toolbar"))
+    height = page.evaluate("innerHeight")
+    for seen in (45, 75, 120, 300):
+        page.evaluate(
+            "([at, seen]) => scrollBy(0, document.querySelector(at).getBoundingClientRect().top + seen - innerHeight)",
+            [".sg-widget", seen],
+        )
+        boxes = [each.bounding_box() for each in (header, toolbar, bar)]
+        top, controls, transport = (box for box in boxes if box is not None)
+        assert top["y"] < height
+        assert transport["y"] >= max(top["y"] + top["height"], controls["y"] + controls["height"]), seen
+    assert transport["y"] + transport["height"] <= height + 0.5, "it stays in sight while the picture scrolls by"
+
+
 def test_typing_in_a_field_does_not_move_the_transport(host: Host) -> None:
     host.show(Probe())
     host.page.evaluate("document.querySelector('.sg-toolbar').append(document.createElement('input'))")

@@ -25,8 +25,11 @@ CELLS = [
 
 
 def widget(lab: LabNotebook, cell: int) -> Locator:
+    """The widget of a cell, in sight: what is not follows once it is seen."""
     lab.page.evaluate("n => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = n }", cell)
-    return lab.page.locator(".jp-Notebook .jp-Cell").nth(cell).locator(".sg-widget")
+    found = lab.page.locator(".jp-Notebook .jp-Cell").nth(cell).locator(".sg-widget")
+    found.scroll_into_view_if_needed()
+    return found
 
 
 def test_from_a_page_to_the_instruction_that_copies_it(open_lab: Callable[..., LabNotebook]) -> None:

@@ -98,6 +98,7 @@ def test_a_widget_looks_the_same_beside_others(page: Page, tmp_path: Path) -> No
 
 def test_widgets_of_one_session_stand_at_the_same_instruction(host: Host) -> None:
     """Each has moments of its own; none may pull the session back to the last of its own."""
+    host.page.set_viewport_size({"width": 1200, "height": 3000})  # all of them in sight
     selection.clear()
     session = product().session
     shared, tensor, debugger = SharedMemory(session), TensorMemory(session), KernelDebugger(session)
@@ -114,6 +115,54 @@ def test_widgets_of_one_session_stand_at_the_same_instruction(host: Host) -> Non
         assert session.now == shared.frames[0]["position"] == tensor.frames[0]["position"] == expected
         assert selection.value["moment"] == expected
         expect(host.page.locator("#debugger .sg-widget")).to_have_attribute("data-position", str(expected))
+
+
+def test_what_is_out_of_sight_asks_nothing_while_another_steps_and_is_right_once_it_is_seen(host: Host) -> None:
+    """A page may hold dozens: in a step they sent a message each, and moved sessions that nobody was looking at."""
+    session, elsewhere = product().session, product().session
+    tensor = TensorMemory(session)
+    unseen = {
+        "shared": SharedMemory(session),
+        "debugger": KernelDebugger(session),
+        "other": KernelDebugger(elsewhere),
+        "barriers": Barriers(elsewhere),
+    }
+    host.show(tensor, "tensor")
+    expect(host.page.locator("#tensor .sg-counter")).to_contain_text("step 0 of")
+    host.page.evaluate("document.body.insertAdjacentHTML('beforeend', '<div style=\"height: 2000px\"></div>')")
+    for name, widget in unseen.items():
+        host.show(widget, name)
+    expect(host.page.locator("#barriers .sg-timeline-label").first).to_be_attached()
+    settled(host.page)
+    host.asked.clear()
+    for step in range(1, 4):
+        host.page.locator("#tensor .sg-widget").press("ArrowRight")
+        expect(host.page.locator("#tensor .sg-counter")).to_contain_text(f"step {step:,} of")
+        host.flush()
+        settled(host.page)
+    position = session.now
+    assert position == selection.value["moment"] > 0
+    assert {model for model, _ in host.asked} == {tensor.model_id}
+    told = [data["state"]["selected"]["moment"] for _, data in host.asked if data["method"] == "update"]
+    assert told == [int(moment) + 1 for moment in tensor._moments[:3]]
+    assert elsewhere.now == 0
+    for name in ("debugger", "other"):
+        host.asked.clear()
+        host.page.locator(f"#{name} .sg-header").scroll_into_view_if_needed()
+        expect(host.page.locator(f"#{name} .sg-widget")).to_have_attribute("data-position", str(position))
+        settled(host.page)
+        asked = [data["content"]["command"] for model, data in host.asked if model == unseen[name].model_id]
+        assert [command for command in asked if command != "slices"] == (["go"] if name == "other" else ["look"])
+    assert session.now == elsewhere.now == position
+    host.page.locator("#shared .sg-header").scroll_into_view_if_needed()
+    settled(host.page)
+    assert unseen["shared"].frames[0]["position"] == position
+    host.page.locator("#barriers .sg-transport").scroll_into_view_if_needed()
+    last = session.last
+    assert last is not None
+    expect(host.page.locator("#barriers output.sg-sentence")).to_contain_text(
+        f"warp {last.warp}: {last.instruction.opcode}"
+    )
 
 
 def test_a_step_of_one_session_moves_no_session_of_another_launch(host: Host) -> None:

@@ -55,6 +55,33 @@ def test_a_closed_widget_follows_no_more(kind: type, session: Session) -> None:
     assert stays.now == 0
 
 
+def test_going_where_the_session_is_tells_nobody_of_a_move(session: Session) -> None:
+    """Another widget has gone there, and the debugger follows: what others show is so already."""
+    debugger, shared = KernelDebugger(session), SharedMemory(session)
+    told = (debugger.moved, shared.stale)
+    state = debugger.go("seek", {}, position=session.now)
+    assert state["position"] == session.now == 0
+    assert (debugger.moved, shared.stale) == told
+    assert debugger.go("seek", {}, position=5)["position"] == session.now == 5
+    assert debugger.moved > told[0] and shared.stale > told[1]
+    with pytest.raises(TypeError, match="position"):
+        debugger.go("seek", {})
+
+
+def test_following_shows_a_move_of_which_the_page_was_told_and_has_not_asked(session: Session) -> None:
+    """A page out of sight keeps only the newest of what it should do: to follow may stand for to catch up."""
+    shared = SharedMemory(session)
+    session.seek(9)
+    assert shared.stale == 1 and shared.frames[0]["position"] == 0
+    shared.follow(9)
+    assert shared.frames[0]["position"] == 9
+    revision = shared.revision
+    shared.follow(9)
+    assert shared.revision == revision
+    session.step()
+    assert shared.stale == 2
+
+
 def test_what_one_cannot_show_does_not_stop_the_others(
     session: Session, out: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

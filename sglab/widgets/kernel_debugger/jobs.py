@@ -69,6 +69,11 @@ class Jobs:
         if action == "force":
             self.complete, self.failure, self.findings, self._looked_at = False, None, (), 0
 
+    def stay(self) -> None:
+        """Where the session is already, a seek only says what has been executed."""
+        self._action, self._preface, self._ahead = "seek", "", False
+        self._note(None)
+
     def advance(self) -> None:
         """Continues the move for a while; to its end, if it gets there."""
         if self._job is None:

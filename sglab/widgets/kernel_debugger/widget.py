@@ -117,6 +117,9 @@ class KernelDebugger(Widget):
     @command
     def go(self, action: str, look: dict[str, Any], **options: Any) -> dict[str, Any]:
         """Starts a move; what takes longer is continued by `go_on` and ended by `halt`."""
+        if action == "seek" and self._is_at(**options):
+            self._jobs.stay()
+            return self._answer(look)
         focus = self._focus(look)
         self._stop_job()
         self._jobs.start(action, focus.name, options)
@@ -257,6 +260,11 @@ class KernelDebugger(Widget):
         }
 
     # Moving
+
+    def _is_at(self, position: int, ahead: bool = False) -> bool:
+        """Whether the session rests there: another widget of it has gone there, and who has moved it has said so."""
+        resting = self._jobs.progress is None and self.session.fault is None
+        return resting and not ahead and position == self.session.now
 
     def _continue(self, look: dict[str, Any]) -> dict[str, Any]:
         with self._heard():

@@ -72,6 +72,8 @@ class Host:
         self.alive = True
         self.questions = 0
         """Messages that the page has sent to Python."""
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        """By which widget's model, and what."""
         page.set_content(PAGE)
         page.add_script_tag(path=HERE / "widget_host.js")
         page.expose_function("sglabToPython", self._to_python)
@@ -79,6 +81,7 @@ class Host:
 
     def _to_python(self, comm_id: str, data: dict[str, Any]) -> list[dict[str, Any]]:
         self.questions += 1
+        self.asked.append((comm_id, data))
         return self.comms[comm_id].receive(data) if self.alive else []
 
     def show(self, widget: Widget, place: str = "widget") -> None:

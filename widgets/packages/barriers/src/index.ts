@@ -15,11 +15,12 @@ import {
   type TourStep,
   Transport,
   watchTheme,
+  whenInSight,
 } from "@sglab/core";
 import { AxisChoice, headerFor } from "@sglab/launch/axis_choice";
 import { barrierDetails } from "@sglab/launch/barrier_details";
 import type { Barrier, Launch } from "@sglab/launch/data";
-import { firstStep, followSession } from "@sglab/launch/follow";
+import { firstStep, follow } from "@sglab/launch/follow";
 import { LaunchLoader } from "@sglab/launch/loader";
 import { barrierKey, barrierOf, rowsOf } from "@sglab/launch/names";
 import { Relations } from "@sglab/launch/relations";
@@ -212,7 +213,15 @@ function render(context: Context<typeof BARRIERS>): void {
     if (asked !== undefined) transport.goTo(launch.clock.stepOf(asked));
   }
 
-  const loader: LaunchLoader = new LaunchLoader(context, frame, axis, {
+  function showSelected(): void {
+    if (!shown) return;
+    const index = chosen();
+    if (index !== undefined && !shown.rows.includes(index)) arrange(true);
+    transport.refresh();
+  }
+
+  const inSight = whenInSight(frame.root, disposer);
+  const loader: LaunchLoader = new LaunchLoader(context, frame, axis, inSight, {
     load,
     moment: () => shown?.launch.clock.momentAt(transport.position),
   });
@@ -224,16 +233,12 @@ function render(context: Context<typeof BARRIERS>): void {
     }),
   );
   disposer.add(
-    selection.on((value, origin) => {
-      if (!shown) return;
-      if (origin !== frame && value.moment !== undefined)
-        transport.goTo(shown.launch.clock.stepOf(value.moment));
-      const index = chosen();
-      if (index !== undefined && !shown.rows.includes(index)) arrange(true);
-      transport.refresh();
+    selection.on((_, origin) => {
+      if (origin === frame) showSelected();
+      else inSight("selection", showSelected);
     }),
   );
-  followSession(source, transport, disposer, () => shown?.launch.clock);
+  follow({ source, transport, selection, disposer, inSight, own: frame, clock: () => shown?.launch.clock });
 }
 
 const TOUR: TourStep[] = [

@@ -89,6 +89,8 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
   const details = h("aside", { class: "sg-details", tabindex: 0, "aria-label": "Selection" });
   const body = h("div", { class: "sg-body" }, view);
   const legend = h("div", { class: "sg-legend", role: "note", "aria-label": "Legend" });
+  // what the transport stays within while a notebook scrolls: it never lies over the header
+  const main = h("div", { class: "sg-main" }, body, legend);
   const root = h(
     "section",
     { class: "sg-widget", tabindex: 0, "aria-labelledby": title.id },
@@ -98,8 +100,7 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
     stale,
     notice,
     placeholder,
-    body,
-    legend,
+    main,
   );
   const setVariable = (name: string) => (pixels: number | undefined) => {
     if (pixels === undefined) root.style.removeProperty(name);
@@ -114,7 +115,7 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
   } as const;
   const size = setVariable("--sg-details-width");
   body.append(makeSplitter({ ...aside, size }, disposer), details);
-  if (options.transport) root.append(transportView(options.transport, disposer));
+  if (options.transport) main.append(transportView(options.transport, disposer));
   const edge = { label: "Height of the widget", axis: "y", pane: root, least: LEAST_HEIGHT } as const;
   const grip = makeSplitter({ ...edge, size: setVariable("--sg-height") }, disposer);
   grip.classList.add("sg-grip");
@@ -165,8 +166,8 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
     room() {
       const most = Number.parseFloat(getComputedStyle(root).maxHeight);
       if (!Number.isFinite(most)) return MOST_ROOM;
-      const beside = [...root.children].filter(
-        (each) => each !== body && !each.matches("dialog, .sg-tooltip"),
+      const beside = [...root.children, ...main.children].filter(
+        (each) => each !== body && each !== main && !each.matches("dialog, .sg-tooltip"),
       );
       const taken = beside.reduce((sum, each) => sum + outerHeight(each as HTMLElement), 0);
       return Math.max(LEAST_ROOM, most - taken - PADDING);

@@ -23,7 +23,7 @@ export { formatLengths, parseLengths } from "./lengths";
 export { pictureOf, pixelsOf } from "./picture";
 export { followRun } from "./recorded";
 export { type Facet, type SelectionStore, sameSelection } from "./selection";
-export { whenInSight } from "./sight";
+export { type WhenInSight, whenInSight } from "./sight";
 export { makeSplitter, type SplitterOptions } from "./splitter";
 export { type Tab, Tabs } from "./tabs";
 export { type Theme, watchTheme } from "./theme";

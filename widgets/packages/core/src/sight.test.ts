@@ -39,8 +39,8 @@ test("out of sight the latest of each name waits", () => {
   const { done, work } = made();
   tell(false);
   work("look", "first");
-  work("look", "second");
-  work("follow", "third");
+  work("follow", "second");
+  work("look", "third");
   expect(done).toEqual([]);
   tell(true);
   expect(done).toEqual(["second", "third"]);

@@ -2,10 +2,12 @@
 
 import type { Disposer } from "./emitter";
 
+export type WhenInSight = (name: string, work: () => void) => void;
+
 /**
  * Runs work now where any of the element is in sight, else once when it comes into sight: of the same name the latest.
  */
-export function whenInSight(element: Element, disposer: Disposer): (name: string, work: () => void) => void {
+export function whenInSight(element: Element, disposer: Disposer): WhenInSight {
   const waiting = new Map<string, () => void>();
   let seen = true; // until the browser says otherwise, which it does soon
   const observer = new IntersectionObserver((changes) => {
@@ -22,6 +24,9 @@ export function whenInSight(element: Element, disposer: Disposer): (name: string
   });
   return (name, work) => {
     if (seen) work();
-    else waiting.set(name, work);
+    else {
+      waiting.delete(name); // what is newer is done later
+      waiting.set(name, work);
+    }
   };
 }

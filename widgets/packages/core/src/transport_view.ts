@@ -6,6 +6,7 @@ import { count } from "./format";
 import { SPEEDS, type Transport } from "./transport";
 
 const SHOWN_MARKS = 200;
+const NOTHING = "There is nothing to step through.";
 
 /** Drawn, because few fonts have ⏮ and ⏭. */
 const ICONS = {
@@ -30,14 +31,10 @@ export function transportView(transport: Transport, disposer: Disposer): HTMLEle
   const forward = button("forward", "Step forward (→)", () => transport.step(1));
   const last = button("last", "To the end (End)", () => transport.goTo(transport.track.length));
 
-  const size = h("select", { class: "sg-select", "aria-label": "Step size", title: "Step size" });
+  const size = h("select", { class: "sg-select", "aria-label": "Step size" });
   disposer.listen(size, "change", () => transport.setGranularity(size.value));
 
-  const speed = h("select", {
-    class: "sg-select",
-    "aria-label": "Speed",
-    title: "Steps per second when playing",
-  });
+  const speed = h("select", { class: "sg-select", "aria-label": "Speed" });
   for (const rate of SPEEDS) speed.append(h("option", { value: rate }, `${rate} /s`));
   disposer.listen(speed, "change", () => transport.setSpeed(Number(speed.value)));
 
@@ -77,7 +74,9 @@ export function transportView(transport: Transport, disposer: Disposer): HTMLEle
     for (const control of [forward, last]) control.disabled = position >= track.length && !track.open;
     const empty = track.length === 0 && !track.open;
     for (const control of [play, slider, size, speed]) control.disabled = empty;
-    bar.title = empty ? "There is nothing to step through." : "";
+    bar.title = empty ? NOTHING : "";
+    size.title = empty ? NOTHING : "Step size";
+    speed.title = empty ? NOTHING : "Steps per second when playing";
     slider.max = String(track.length);
     bar.setAttribute("aria-busy", String(transport.moving));
     size.value = transport.granularity.id;

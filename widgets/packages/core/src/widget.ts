@@ -6,6 +6,7 @@ import "./core.css";
 import { h } from "./dom";
 import { Disposer } from "./emitter";
 import { keepPicture } from "./kept_picture";
+import { mirrorSelection } from "./mirror";
 import { momentsOf, type SelectionStore, selectionStore } from "./selection";
 import { LiveSource, SavedSource } from "./source";
 
@@ -37,7 +38,8 @@ export function defineWidget<P extends Common & Identity>(definition: WidgetDefi
     render({ model, el }) {
       const source = new LiveSource(model);
       return mount(definition, el, source, (disposer, selection) => {
-        mirrorSelection(model as AnyModel<Traits<Common>>, selection, disposer);
+        const connected = () => source.connection !== "lost";
+        mirrorSelection(model as AnyModel<Traits<Common>>, selection, disposer, connected);
         keepPicture(el, assume<Common>(source), disposer);
       });
     },
@@ -76,26 +78,4 @@ function wrongVersion({ name, version }: Identity, source: Source): HTMLElement 
       `${version}. Two versions of sglab have met: restart the kernel and run the cells again, or save the page ` +
       "again with one version.",
   );
-}
-
-/** Selections made on the page reach Python, and those made in Python reach the page; neither comes back as an echo. */
-function mirrorSelection(
-  model: AnyModel<Traits<Common>>,
-  selection: SelectionStore,
-  disposer: Disposer,
-): void {
-  const fromPython = () => {
-    const { by, turn: _, ...value } = model.get("selected") ?? {};
-    if (by === "python") selection.set(value, model);
-  };
-  model.on("change:selected", fromPython);
-  disposer.add(() => model.off("change:selected", fromPython));
-  disposer.add(
-    selection.on((value, origin) => {
-      if (origin === model) return;
-      model.set("selected", { ...value, by: "page" });
-      model.save_changes();
-    }),
-  );
-  if (Object.keys(selection.value).length === 0) fromPython();
 }

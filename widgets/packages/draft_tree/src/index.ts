@@ -14,6 +14,7 @@ import {
   type TourStep,
   Transport,
   watchTheme,
+  whenInSight,
 } from "@sglab/core";
 import "@sglab/engine/engine_style";
 import { makeOpeners, OF_A_BATCH, OF_A_LAUNCH } from "@sglab/engine/openers";
@@ -117,11 +118,12 @@ function render({ el, source, selection, disposer }: Context<typeof DRAFT_TREE>)
   }
 
   disposer.add(transport.changed.on(() => draw.schedule()));
+  const inSight = whenInSight(frame.root, disposer);
   disposer.add(
     selection.on((_, origin) => {
       if (origin === frame) return;
       picked = undefined;
-      draw.schedule();
+      inSight("selection", draw.schedule);
     }),
   );
   followRun(

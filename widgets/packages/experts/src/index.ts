@@ -15,6 +15,7 @@ import {
   type TourStep,
   Transport,
   watchTheme,
+  whenInSight,
 } from "@sglab/core";
 import { oneAtATime } from "@sglab/engine/asking";
 import { cssGradient } from "@sglab/memory/cividis";
@@ -132,11 +133,12 @@ function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): v
   }
 
   disposer.add(transport.changed.on(() => draw.schedule()));
+  const inSight = whenInSight(frame.root, disposer);
   disposer.add(
     selection.on((_, origin) => {
       if (origin === frame) return;
       token = undefined;
-      draw.schedule();
+      inSight("selection", draw.schedule);
     }),
   );
   followRun(

@@ -116,6 +116,50 @@ describe("Python says that the session has moved", () => {
   });
 });
 
+describe("another widget has gone elsewhere", () => {
+  test("the session goes there", async () => {
+    const { driver, asked, next } = session();
+    driver.followTo(7);
+    expect(asked).toEqual(["seek"]);
+    await next().answer({ position: 7, moved: 1 });
+    expect(driver.state?.position).toBe(7);
+  });
+
+  test("with this session: the look that its move has led to is enough", async () => {
+    const { driver, asked, next } = session();
+    driver.follow(1);
+    driver.followTo(7);
+    await next().answer({ position: 7, moved: 1 });
+    expect(asked).toEqual(["look"]);
+  });
+
+  test("with another session: this one is found elsewhere and goes there", async () => {
+    const { driver, asked, next } = session();
+    driver.follow(1);
+    driver.followTo(7);
+    await next().answer({ position: 3, moved: 1 });
+    expect(asked).toEqual(["look", "seek"]);
+  });
+
+  test("and looks at another warp: what was asked before shows the wrong one", async () => {
+    const { driver, asked, next } = session();
+    driver.follow(1);
+    Object.assign(driver.look, { cta: 0, warp: 3, group: 0 });
+    driver.followTo(7);
+    await next().answer({ position: 7, moved: 1 });
+    expect(asked).toEqual(["look", "seek"]);
+  });
+
+  test("news that come while the answer is taken for enough are looked at", async () => {
+    const { driver, asked, next } = session();
+    driver.follow(1);
+    driver.followTo(7);
+    driver.follow(2);
+    await next().answer({ position: 7, moved: 1 });
+    expect(asked).toEqual(["look", "look"]);
+  });
+});
+
 describe("a long run", () => {
   test("shows every moment that it comes to and goes on by itself", async () => {
     const { driver, asked, next } = session();

@@ -9,6 +9,8 @@ interface Wish {
   send: (look: Look) => Promise<State>;
   /** Takes its error, where the asker wants to show it. */
   failed?: (error: unknown) => void;
+  /** Whether this moment is what it is for: then it need not be sent. */
+  met?: (state: State) => boolean;
 }
 
 export class Driver {
@@ -24,6 +26,8 @@ export class Driver {
   #working = false;
   #halting = false;
   #waiting: Wish | undefined;
+  /** The look of the last question. */
+  #looked: Look = {};
   /** How often the session has moved, by news that no look has answered yet. */
   #news: number | undefined;
 
@@ -35,6 +39,16 @@ export class Driver {
 
   go(action: Action, options: MoveOptions = {}): void {
     void this.#work({ kind: "go", send: (look) => this.backend.go(action, options, look) });
+  }
+
+  /**
+   * Goes where another widget has gone, most often with this session: then the answer to the question that its move has
+   * led to shows it.
+   */
+  followTo(position: number): void {
+    const send = (look: Look) => this.backend.go("seek", { position }, look);
+    const met = (state: State) => state.position === position && sameLook(this.#looked, this.look);
+    void this.#work({ kind: "go", send, met });
   }
 
   refresh(): void {
@@ -97,13 +111,14 @@ export class Driver {
     const next = this.#waiting;
     this.#waiting = undefined;
     this.busy.emit(false);
-    if (next) void this.#work(next);
+    if (next && !(this.state && next.met?.(this.state))) void this.#work(next);
     else this.#catchUp();
   }
 
   async #ask({ send }: Wish): Promise<void> {
     const begin = performance.now();
     const { backend } = this;
+    this.#looked = { ...this.look };
     let state = await send(this.look);
     this.latency = performance.now() - begin;
     this.#show(state);
@@ -117,4 +132,8 @@ export class Driver {
     this.state = state;
     this.changed.emit(state);
   }
+}
+
+function sameLook(a: Look, b: Look): boolean {
+  return a.cta === b.cta && a.warp === b.warp && (a.group ?? 0) === (b.group ?? 0);
 }

@@ -68,12 +68,13 @@ function render({ el, source, selection, disposer }: Context<typeof KERNEL_DEBUG
   frame.setHeader(source.get("header"));
   frame.setLegend(LEGEND());
   frame.setPlaceholder({ kind: "loading", text: "Reading the kernel's code." });
+  const inSight = whenInSight(frame.root, disposer);
   const theme = watchTheme(frame.root, disposer, () => view?.repaint());
 
   const open = async () => {
     const code = await CodeModel.read(source);
     driver = new Driver(await openBackend(source, code));
-    view = makeView({ frame, source, selection, disposer, transport, driver, code, theme });
+    view = makeView({ frame, source, selection, disposer, transport, driver, code, theme, inSight });
     let legend = "";
     disposer.add(
       driver.changed.on((state) => {
@@ -95,8 +96,6 @@ function render({ el, source, selection, disposer }: Context<typeof KERNEL_DEBUG
       remedy: "Run the cell again.",
     });
   });
-  const inSight = whenInSight(frame.root, disposer);
-  source.onChange("moved", () => inSight("moved", () => driver?.follow(source.get("moved"))));
 }
 
 export default defineWidget<typeof KERNEL_DEBUGGER>({ name: "kernel_debugger", version: 1, render });

@@ -9,6 +9,7 @@ import {
   type SelectionStore,
   Tabs,
   type Theme,
+  type WhenInSight,
 } from "@sglab/core";
 import type { CodeModel, SourcePlace } from "./code_model";
 import { CodeView } from "./code_view";
@@ -37,6 +38,7 @@ export interface ViewParts {
   driver: Driver;
   code: CodeModel;
   theme: () => Theme;
+  inSight: WhenInSight;
 }
 
 export interface View {
@@ -55,6 +57,7 @@ export function makeView({
   driver,
   code,
   theme,
+  inSight,
 }: ViewParts): View {
   const { live } = driver.backend;
   const look = driver.look;
@@ -62,7 +65,7 @@ export function makeView({
   let hadFailed = false;
   /** The line to which a run was asked to go. */
   let asked: Partial<SourcePlace> | undefined;
-  /** Whether the move under way goes to a moment that was selected elsewhere. */
+  /** Whether the next state is to show a moment that was selected elsewhere. */
   let following = false;
   let announced: number | undefined;
 
@@ -265,6 +268,19 @@ export function makeView({
     hadFailed = state.failed;
   }
 
+  /** Goes to the moment that was selected elsewhere: most often this session has been moved there. */
+  function follow(): void {
+    const { moment } = selection.value;
+    const { state } = driver;
+    const known = state !== undefined && state.moved >= source.get("moved");
+    if (moment === undefined || (known && moment === state.position)) {
+      driver.refresh();
+      return;
+    }
+    announced = Math.min(moment, state?.length ?? moment);
+    driver.followTo(announced);
+  }
+
   /** A moment selected elsewhere means what has just been executed there. */
   function showSelected({ last }: State): void {
     if (following && last && last[0] === look.cta && last[1] === look.warp) void codes.reveal(last[2]);
@@ -327,16 +343,14 @@ export function makeView({
     selection.on((value, origin) => {
       if (origin === frame) return;
       const { cta, warp, moment, address } = value;
+      following ||= moment !== undefined && moment !== driver.state?.position;
       if (address !== undefined) watches.offer(address);
       if (cta !== undefined && warp !== undefined) Object.assign(look, { cta, warp, group: 0 });
       else unpin();
-      if (moment !== undefined && moment !== driver.state?.position) {
-        announced = Math.min(moment, driver.state?.length ?? moment);
-        following = true;
-        driver.go("seek", { position: announced });
-      } else driver.refresh();
+      inSight("news", follow);
     }),
   );
+  source.onChange("moved", () => inSight("news", () => driver.follow(source.get("moved"))));
 
   return {
     async open() {

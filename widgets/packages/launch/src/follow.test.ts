@@ -1,6 +1,6 @@
 import { Disposer, Transport } from "@sglab/core";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { firstStep, followSession } from "./follow";
+import { firstStep, follow } from "./follow";
 import type { LaunchSource } from "./protocol";
 import { smallLaunch } from "./testing/small_launch";
 
@@ -28,7 +28,28 @@ function made(now: number, connection = "live") {
   const transport = new Transport();
   transport.load({ length: places.size, granularities: [], describe: () => "" });
   const disposer = new Disposer();
-  followSession(source, transport, disposer, () => clock);
+  const sight = { seen: true, waiting: undefined as (() => void) | undefined };
+  const selected: ((value: { moment?: number }, origin: unknown) => void)[] = [];
+  follow({
+    source,
+    transport,
+    disposer,
+    selection: {
+      on: (each: (typeof selected)[number]) => {
+        selected.push(each);
+        return () => {};
+      },
+    } as never,
+    inSight: (_, work) => {
+      if (sight.seen) work();
+      else sight.waiting = work;
+    },
+    own: "own",
+    clock: () => clock,
+  });
+  const select = (moment: number, origin: unknown = "another") => {
+    for (const each of selected) each({ moment }, origin);
+  };
   const moved = (position: number) => {
     session.now = position;
     heard();
@@ -37,7 +58,7 @@ function made(now: number, connection = "live") {
     open.shift()?.();
     await vi.advanceTimersByTimeAsync(0);
   };
-  return { source, transport, asked, moved, answer, disposer };
+  return { source, transport, asked, moved, answer, select, sight, disposer };
 }
 
 beforeEach(() => {
@@ -59,6 +80,50 @@ test("it goes where the session goes, without asking it back", () => {
   expect(transport.position).toBe(clock.stepOf(8));
   vi.advanceTimersByTime(1000);
   expect(asked).toEqual([]);
+});
+
+test("it goes to the moment that another widget has selected, and takes the session along", () => {
+  const { transport, asked, select } = made(0);
+  select(14, "own");
+  expect(transport.position).toBe(0);
+  select(8);
+  expect(transport.position).toBe(clock.stepOf(8));
+  vi.advanceTimersByTime(1000);
+  expect(asked).toEqual([8]);
+});
+
+describe("out of sight", () => {
+  const unseen = (now: number) => {
+    const page = made(now);
+    page.sight.seen = false;
+    const see = () => {
+      page.sight.seen = true;
+      page.sight.waiting?.();
+    };
+    return { ...page, see };
+  };
+
+  test("it takes no session along until it is seen, and then to the newest moment only", () => {
+    const { transport, asked, select, see } = unseen(0);
+    select(3);
+    select(8);
+    vi.advanceTimersByTime(1000);
+    expect(asked).toEqual([]);
+    see();
+    expect(transport.position).toBe(clock.stepOf(8));
+    vi.advanceTimersByTime(1000);
+    expect(asked).toEqual([8]);
+  });
+
+  test("where the session has gone since is newer than a moment, and asks nothing", () => {
+    const { transport, asked, select, moved, see } = unseen(0);
+    select(3);
+    moved(8);
+    see();
+    vi.advanceTimersByTime(1000);
+    expect(transport.position).toBe(clock.stepOf(8));
+    expect(asked).toEqual([]);
+  });
 });
 
 describe("where the reader goes", () => {

@@ -1,6 +1,7 @@
-// A widget made from a session and that session go together: moving one moves the other.
+// A widget made from a session and that session go together: moving one moves the other. A moment that another widget
+// selects is gone to as well. What is not in sight goes to the newest of both, once it is seen.
 
-import type { Disposer, Transport } from "@sglab/core";
+import type { Disposer, SelectionStore, Transport, WhenInSight } from "@sglab/core";
 import type { Clock } from "./clock";
 import type { LaunchSource } from "./protocol";
 
@@ -12,23 +13,47 @@ export function firstStep(source: LaunchSource, clock: Clock): number {
   return now < 0 ? 0 : clock.stepOf(now);
 }
 
-export function followSession(
+export interface Followed {
+  source: LaunchSource;
+  transport: Transport;
+  selection: SelectionStore;
+  disposer: Disposer;
+  inSight: WhenInSight;
+  clock: () => Clock | undefined;
+  /** The widget, as the origin of what it selects itself. */
+  own: unknown;
+}
+
+export function follow({ source, transport, selection, disposer, inSight, clock, own }: Followed): void {
+  const show = (position: number) =>
+    inSight("position", () => {
+      const known = clock();
+      if (known) transport.goTo(known.stepOf(position));
+    });
+  disposer.add(
+    selection.on(({ moment }, origin) => {
+      if (origin !== own && moment !== undefined && clock()) show(moment);
+    }),
+  );
+  if (source.live) followSession(source, transport, disposer, clock, show);
+}
+
+function followSession(
   source: LaunchSource,
   transport: Transport,
   disposer: Disposer,
   clock: () => Clock | undefined,
+  show: (position: number) => void,
 ): void {
-  if (!source.live) return;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let at: number | undefined; // where the session is, as far as this page knows
   let asked = 0; // moves that Python has not answered: until then it reports positions that the reader has already left
   const alone = () => source.connection === "lost"; // what is loaded can still be stepped through
   const fromPython = () => {
     const now = source.get("now");
-    const known = clock();
-    if (asked || timer !== undefined || now < 0 || now === at || !known || alone()) return;
+    if (asked || timer !== undefined || now < 0 || now === at || !clock() || alone()) return;
     at = now;
-    transport.goTo(known.stepOf(now));
+    show(now);
   };
   const move = async (position: number) => {
     at = position;

@@ -38,13 +38,14 @@ function made({ live = true, selected = {}, timed = false } = {}) {
   };
   const frame = { setPlaceholder: vi.fn(), notify: vi.fn(), clearNotice: vi.fn() };
   const axis = { timed, load: vi.fn() };
+  const sight = { seen: true, when: (_: string, work: () => void) => void (sight.seen && work()) };
   const load = vi.fn((_launch: Launch, _moment: number | undefined) => {});
   const context = { source, selection, disposer: { add: () => {} } };
-  const loader = new LaunchLoader(context as never, frame as never, axis as never, {
+  const loader = new LaunchLoader(context as never, frame as never, axis as never, sight.when, {
     load,
     moment: () => 12,
   });
-  return { loader, load, frame, axis, call, selection, heard, state };
+  return { loader, load, frame, axis, call, selection, sight, heard, state };
 }
 
 test("the launch is loaded, and again when Python publishes another", async () => {
@@ -91,6 +92,16 @@ test("a CTA that is selected elsewhere brings its cluster; one that is shown, or
     expect(call, `CTA ${cta}`).toHaveBeenCalledTimes(asked);
   }
   expect(call).toHaveBeenCalledWith("show_cta", { cta: 6 });
+});
+
+test("a widget that is not in sight asks for no cluster", async () => {
+  const { call, selection, sight, heard } = made();
+  await settled();
+  sight.seen = false;
+  selection.value = { cta: 6 };
+  heard.selection?.(selection.value, "elsewhere");
+  await settled();
+  expect(call).not.toHaveBeenCalled();
 });
 
 test("its own selections are not followed, nor any in a saved page", async () => {

@@ -1,7 +1,7 @@
 // Brings launches to a widget: the cluster that Python publishes, over the axis that the reader chose, and the cluster that
 // the notebook's selection leads to.
 
-import type { Context, Frame } from "@sglab/core";
+import type { Context, Frame, WhenInSight } from "@sglab/core";
 import type { CommandName, Requests } from "@sglab/protocol";
 import type { AxisChoice } from "./axis_choice";
 import { type Launch, readLaunch } from "./data";
@@ -24,11 +24,14 @@ export class LaunchLoader {
     private context: Context<Launched>,
     private frame: Frame,
     private axis: AxisChoice,
+    private inSight: WhenInSight,
     private actions: LoaderActions,
   ) {
     const { source, selection, disposer } = context;
     source.onChange("revision", () => void this.reload());
-    disposer.add(selection.on((_, origin) => origin !== frame && this.#follow()));
+    disposer.add(
+      selection.on((_, origin) => origin !== frame && this.inSight("cluster", () => this.#follow())),
+    );
     frame.setPlaceholder({ kind: "loading", text: "Reading what was recorded." });
     void this.reload();
   }

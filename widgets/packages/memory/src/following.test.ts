@@ -78,7 +78,8 @@ function made(live: boolean, frames: { moment: number }[] = [{ moment: 0 }]) {
     state.frames = [{ moment }];
     state.listeners.get("revision")?.();
   };
-  return { transport, following, selection, calls: state.calls, frame, moved };
+  const stale = () => state.listeners.get("stale")?.();
+  return { transport, following, selection, calls: state.calls, frame, moved, stale };
 }
 const settled = () => new Promise((done) => setTimeout(done, 1));
 
@@ -97,6 +98,21 @@ describe("with Python", () => {
     expect(page.calls).toEqual([]);
     inSight(true);
     expect(page.calls).toEqual([["follow", { position: 21, wanted: [] }]]);
+  });
+
+  test("out of sight only the newest counts of what Python did and what another widget has shown", () => {
+    inSight(false);
+    page.selection.set({ moment: 9 }, "another");
+    page.stale();
+    inSight(true);
+    inSight(false);
+    page.stale();
+    page.selection.set({ moment: 21 }, "another");
+    inSight(true);
+    expect(page.calls).toEqual([
+      ["catch_up", { wanted: [] }],
+      ["follow", { position: 21, wanted: [] }],
+    ]);
   });
 
   test("a step asks for the next moment, or for the next stop of its size", async () => {

@@ -117,7 +117,7 @@ export function followSession(options: FollowOptions): Following {
   source.onChange("revision", reload);
   const inSight = whenInSight(frame.root, disposer);
   source.onChange("stale", () => {
-    if (source.live) inSight("stale", () => source.call("catch_up", { wanted: source.read() }).catch(fail));
+    if (source.live) inSight("news", () => source.call("catch_up", { wanted: source.read() }).catch(fail));
   });
   disposer.add(transport.failed.on(fail));
   disposer.add(
@@ -130,7 +130,7 @@ export function followSession(options: FollowOptions): Following {
   disposer.add(
     selection.on((value, origin) => {
       const { moment } = value;
-      if (origin !== frame && moment !== undefined) inSight("moment", () => follow(moment));
+      if (origin !== frame && moment !== undefined) inSight("news", () => follow(moment));
     }),
   );
 

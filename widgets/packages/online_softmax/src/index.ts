@@ -13,6 +13,7 @@ import {
   type TourStep,
   Transport,
   watchTheme,
+  whenInSight,
 } from "@sglab/core";
 import { makeControls } from "./controls";
 import { readRun } from "./data";
@@ -167,7 +168,8 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
 
   disposer.add(() => draw.cancel());
   disposer.add(transport.changed.on(() => draw.schedule()));
-  disposer.add(selection.on(() => draw.schedule()));
+  const inSight = whenInSight(frame.root, disposer);
+  disposer.add(selection.on(() => inSight("selection", draw.schedule)));
   const resized = new ResizeObserver(() => draw.schedule());
   resized.observe(frame.view);
   // JupyterLab takes cells out of the page and puts them back

@@ -1,6 +1,16 @@
 // The widget's views side by side, and what each event redraws.
 
-import { type Context, Disposer, type Frame, h, makeFrame, Tabs, Transport, watchTheme } from "@sglab/core";
+import {
+  type Context,
+  Disposer,
+  type Frame,
+  h,
+  makeFrame,
+  Tabs,
+  Transport,
+  watchTheme,
+  whenInSight,
+} from "@sglab/core";
 import { ArraysView } from "./arrays_view";
 import { CommandRunner } from "./command_runner";
 import { DetailsView } from "./details_view";
@@ -117,7 +127,8 @@ export class PageTableView {
     disposer.add(this.#model.loaded.on(() => this.#showBatch()));
     disposer.add(this.#model.arrived.on(() => this.#showArrived()));
     disposer.add(this.#model.failed.on((error) => this.#showFailure(error as Error)));
-    disposer.add(selection.on(() => this.#showSelection()));
+    const inSight = whenInSight(this.#frame.root, disposer);
+    disposer.add(selection.on(() => inSight("selection", () => this.#showSelection())));
     disposer.add(
       this.#transport.changed.on(() => {
         this.#showMoment();

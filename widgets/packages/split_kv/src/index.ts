@@ -16,6 +16,7 @@ import {
   type TourStep,
   Transport,
   watchTheme,
+  whenInSight,
 } from "@sglab/core";
 import type { Selection } from "@sglab/protocol";
 import { arrayList } from "./arrays";
@@ -279,11 +280,14 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
   }
 
   disposer.add(transport.changed.on(() => draw.schedule()));
+  const inSight = whenInSight(frame.root, disposer);
   disposer.add(
     selection.on((value, origin) => {
       if (origin !== frame || value.cta === undefined) picked = -1;
-      arrays.highlight(value.request);
-      draw.schedule();
+      inSight("selection", () => {
+        arrays.highlight(selection.value.request);
+        draw.schedule();
+      });
     }),
   );
   const resized = new ResizeObserver(() => draw.schedule());

@@ -17,10 +17,11 @@ import {
   type TourStep,
   Transport,
   watchTheme,
+  whenInSight,
 } from "@sglab/core";
 import { AxisChoice, headerFor } from "@sglab/launch/axis_choice";
 import type { Launch } from "@sglab/launch/data";
-import { firstStep, followSession } from "@sglab/launch/follow";
+import { firstStep, follow } from "@sglab/launch/follow";
 import { LaunchLoader } from "@sglab/launch/loader";
 import { barrierOf } from "@sglab/launch/names";
 import { eventText, operationText, waitText } from "@sglab/launch/sentences";
@@ -263,7 +264,8 @@ function render(context: Context<typeof WARP_ROLES>): void {
     if (asked !== undefined) transport.goTo(launch.clock.stepOf(asked));
   }
 
-  const loader: LaunchLoader = new LaunchLoader(context, frame, axis, {
+  const inSight = whenInSight(frame.root, disposer);
+  const loader: LaunchLoader = new LaunchLoader(context, frame, axis, inSight, {
     load,
     moment: () => shown?.launch.clock.momentAt(transport.position),
   });
@@ -275,15 +277,12 @@ function render(context: Context<typeof WARP_ROLES>): void {
     }),
   );
   disposer.add(
-    selection.on((value, origin) => {
-      if (origin !== frame) {
-        pick.follow(value);
-        if (shown && value.moment !== undefined) transport.goTo(shown.launch.clock.stepOf(value.moment));
-      }
-      update.schedule();
+    selection.on((_, origin) => {
+      if (origin === frame) update.schedule();
+      else inSight("selection", () => pick.follow(selection.value));
     }),
   );
-  followSession(source, transport, disposer, () => shown?.launch.clock);
+  follow({ source, transport, selection, disposer, inSight, own: frame, clock: () => shown?.launch.clock });
 }
 
 export default defineWidget<typeof WARP_ROLES>({ name: "warp_roles", version: 2, render });
