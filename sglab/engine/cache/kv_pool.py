@@ -145,9 +145,10 @@ class KVCache(ABC):
         arguments.indices("loc", loc, "Take slots from the pool's allocator.")
         if not reads_values(None, loc.device):
             return
-        if loc.numel() == 1 and 0 <= loc.item() < self.size + self.page_size:
+        slots = loc.numpy()  # no operation, which a graph under way would record
+        if slots.size == 1 and 0 <= slots.item() < self.size + self.page_size:
             return
-        slots = np.sort(loc.numpy(), axis=None)
+        slots = np.sort(slots, axis=None)
         if not len(slots):
             return
         if slots[0] < 0 or slots[-1] >= self.size + self.page_size:

@@ -16,7 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-SYNCS = ("_local_scalar_dense", "nonzero", "equal", "is_nonzero", "unique")
+SYNCS = ("_local_scalar_dense", "item", "nonzero", "equal", "is_nonzero", "unique")
 """Operations whose result the host needs: on a GPU they would wait for it, which a capture forbids."""
 WITHOUT_LAUNCH = ("empty", "detach", "lift_fresh")
 
