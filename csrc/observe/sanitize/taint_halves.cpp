@@ -106,20 +106,25 @@ void Taint::look_at_logic(const Warp& w, const Inst* inst) {
   const auto [first, last] = mentions(pc);
   const auto result = std::find_if(first, last, [](const Mention& m) { return m.definition; });
   const Ref operands[] = {inst->a, inst->b};
+  Mask unknown[2];
+  for (const Mention* m = first; m != last; ++m) {
+    if (m->definition || m->field == static_cast<std::uint16_t>(Field::kGuard)) continue;
+    const Mask tainted = of(w, *m);
+    Mask& operand = unknown[m->field == static_cast<std::uint16_t>(Field::kA) ? 0 : 1];
+    operand.low |= tainted.low;
+    operand.high |= tainted.high;
+  }
   for (int i = 0; i < 2; ++i) {
+    decided_[i] = {};
+    if (unknown[1 - i].lanes() == 0) continue;  // nothing that it could decide
     if (result->predicate) {
       const std::uint32_t holds = predicate_lanes(w, operands[i]);
       decided_[i] = Mask::both(ones ? holds : ~holds, 0);
     } else {
       decided_[i] = filled(w, operands[i], bytes_of(*result), ones);
     }
-  }
-  for (const Mention* m = first; m != last; ++m) {
-    if (m->definition || m->field == static_cast<std::uint16_t>(Field::kGuard)) continue;
-    const Mask unknown = of(w, *m);
-    Mask& decided = decided_[m->field == static_cast<std::uint16_t>(Field::kA) ? 0 : 1];
-    decided.low &= ~unknown.low;
-    decided.high &= ~unknown.high;
+    decided_[i].low &= ~unknown[i].low;
+    decided_[i].high &= ~unknown[i].high;
   }
 }
 
