@@ -1,4 +1,4 @@
-"""What calls cost on the host: µs from one call to the next, the GPU never full."""
+"""What calls cost on the host: µs from one call to the next, the GPU never full: python benchmarks/host_time.py"""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
-from mla_peers import SCALE, Batch, prepare_ours
+from mla_peers import SCALE, Batch, missing, prepare_ours
+from mla_peers import flash_mla as prepare_flash_mla
 
 from sglab.gpu import CudaDevice
 from sglab.kernels import (
@@ -87,3 +88,10 @@ def _operators(batch: Batch) -> Iterator[tuple[str, Callable[[], Any]]]:
         "flash_mla_with_kvcache, with its metadata",
         lambda: flash_mla_with_kvcache(q, kv, batch.page_table, lengths, 512, *metadata, softmax_scale=SCALE),
     )
+    if missing("FlashMLA") is None:
+        yield "FlashMLA's own flash_mla_with_kvcache, with its metadata", prepare_flash_mla(batch)
+
+
+if __name__ == "__main__":
+    for name, call in host_calls(CudaDevice()):
+        print(f"{name:64} {host_microseconds(call):7.1f} µs", flush=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from sglab.gpu import core
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.device import Launch
 from sglab.gpu.entry_text import meets_as_a_grid
@@ -36,6 +37,19 @@ def driver() -> Any:
     return bindings
 
 
+@cache
+def driver_function(name: str) -> int:
+    """The address of a driver's function, as of CUDA 12.
+
+    Raises:
+        GpuError: an older driver, which has none of this name.
+    """
+    status, address, *_ = driver().cuGetProcAddress(name.encode(), 12_000, 0)
+    if status != driver().CUresult.CUDA_SUCCESS or not address:
+        raise GpuError(f"{name} is not there ({status.name}): sglab launches through the driver of CUDA 12 or newer")
+    return int(address)
+
+
 def _no_gpu(reason: str) -> str:
     return (
         f"no NVIDIA GPU can be used here ({reason}): CudaDevice needs a GPU and its driver. "
@@ -43,11 +57,23 @@ def _no_gpu(reason: str) -> str:
     )
 
 
+def current_stream(index: int) -> int:
+    """torch's, of GPU `index`, without the object that `torch.cuda.current_stream` makes of it at every call."""
+    import torch
+
+    return int(torch._C._cuda_getCurrentRawStream(index))
+
+
 @dataclass
 class _Bound:
     """A launch as the driver takes it: `pointers` lead to each parameter's place in `buffer`, which holds `params`. A
-    launch and those moved from it share one."""
+    launch and those moved from it share one.
 
+    Attributes:
+        addresses: of configuration, function and pointers.
+    """
+
+    addresses: tuple[int, int, int]
     function: Any
     configuration: Any
     pointers: Any
@@ -76,6 +102,8 @@ class CudaDevice:
         self.arch = Architecture.parse(f"sm_{major}{minor}{'a' if major >= 9 else ''}")
         self.sms: int = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
         self._context = self._call("cuDevicePrimaryCtxRetain", self._handle)
+        launch, current = driver_function("cuLaunchKernelEx"), driver_function("cuCtxSetCurrent")
+        self._launcher = core.Launcher(launch, current, int(self._context))
         self._functions: dict[tuple[int, str], tuple[Any, int]] = {}
         self._modules: dict[int, tuple[Any, Any]] = {}  # id of our Module -> (it, the driver's)
 
@@ -108,15 +136,16 @@ class CudaDevice:
 
     def run(self, launch: Launch) -> None:
         launch.check_memory()
-        self._call("cuCtxSetCurrent", self._context)
-        if self not in launch.bound:
-            launch.bound[self] = self._bind(launch)
-        bound = launch.bound[self]
+        bound = launch.bound.get(self)
+        if bound is None:
+            self._call("cuCtxSetCurrent", self._context)
+            bound = launch.bound[self] = self._bind(launch)
         if bound.params is not launch.params:
             ctypes.memmove(bound.buffer, launch.params, len(launch.params))
             bound.params = launch.params
-        bound.configuration.hStream = self._stream()
-        self._call("cuLaunchKernelEx", bound.configuration, bound.function, ctypes.addressof(bound.pointers), 0)
+        configuration, function, pointers = bound.addresses
+        if status := self._launcher.run(configuration, function, pointers, current_stream(self.index)):
+            self._check("cuLaunchKernelEx", self._driver.CUresult(status))
 
     def load(self, kernel: Entry) -> None:
         """Has the driver compile the kernel now, as it cannot while a CUDA graph is captured."""
@@ -131,7 +160,9 @@ class CudaDevice:
         buffer = ctypes.create_string_buffer(launch.params, max(1, len(launch.params)))
         offsets = [parameter.offset for parameter in launch.kernel.params]
         pointers = (ctypes.c_void_p * max(1, len(offsets)))(*(ctypes.addressof(buffer) + offset for offset in offsets))
-        return _Bound(self._function(launch), self._configuration(launch), pointers, buffer, launch.params)
+        function, configuration = self._function(launch), self._configuration(launch)
+        addresses = (configuration.getPtr(), int(function), ctypes.addressof(pointers))
+        return _Bound(addresses, function, configuration, pointers, buffer, launch.params)
 
     def _configuration(self, launch: Launch) -> Any:
         d, geometry = self._driver, launch.geometry
@@ -159,11 +190,6 @@ class CudaDevice:
             attributes.append(attribute)
         config.attrs, config.numAttrs = attributes, len(attributes)
         return config
-
-    def _stream(self) -> int:
-        import torch
-
-        return torch.cuda.current_stream(self.index).cuda_stream
 
     def _function(self, launch: Launch) -> Any:
         """The driver's function for a launch whose shared memory fits."""
@@ -212,10 +238,13 @@ class CudaDevice:
     def _call(self, function: str, *arguments: Any, failure: type[GpuError] = GpuError) -> Any:
         """Calls the driver; its error becomes ours, its only result comes back bare."""
         status, *results = getattr(self._driver, function)(*arguments)
+        self._check(function, status, failure)
+        return results[0] if results else None
+
+    def _check(self, function: str, status: Any, failure: type[GpuError] = GpuError) -> None:
         if status != self._driver.CUresult.CUDA_SUCCESS:
             _, text = self._driver.cuGetErrorString(status)
             raise failure(f"{function}: {status.name}, {text.decode() if text else 'no description'}")
-        return results[0] if results else None
 
     def __repr__(self) -> str:
         return f"<{self.name}>"

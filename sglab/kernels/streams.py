@@ -6,6 +6,8 @@ from threading import get_ident
 
 import torch
 
+from sglab.gpu.cuda import current_stream
+
 
 def capturing(device: torch.device) -> bool:
     """Whether a CUDA graph is being captured: what is allocated meanwhile belongs to the graph."""
@@ -14,4 +16,6 @@ def capturing(device: torch.device) -> bool:
 
 def stream(device: torch.device) -> int:
     """Recipes keep buffers, so each stream, and on the CPU each thread, has its own."""
-    return torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else get_ident()
+    if device.type != "cuda":
+        return get_ident()
+    return current_stream(torch.cuda.current_device() if device.index is None else device.index)

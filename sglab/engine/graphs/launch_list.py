@@ -15,11 +15,13 @@ import torch
 
 from sglab import _core
 from sglab.engine.graphs.recorded_graph import GraphCaptureError
-from sglab.gpu.cuda import driver
+from sglab.gpu.cuda import driver, driver_function
 from sglab.gpu.errors import GpuError
 
-KEPT_ATTRIBUTES = ("COOPERATIVE", "CLUSTER_DIMENSION", "CLUSTER_SCHEDULING_POLICY_PREFERENCE", "PRIORITY")
-"""Of a kernel node. What else it may have is edges' (programmatic launch), and a stream's order holds without."""
+KEPT_ATTRIBUTES = ("COOPERATIVE", "CLUSTER_DIMENSION")
+"""Of a kernel node, where they are set: what a launch is refused or wrong without. What else it may have are wishes (a
+priority, how clusters are placed), which cost every launch time, or edges' (programmatic launch): a stream's order
+holds without."""
 
 
 class LaunchList:
@@ -102,7 +104,7 @@ class LaunchList:
         library = not int(given.func)  # a kernel of a library that no context was named for
         name = self._call("cuKernelGetName", given.kern) if library else self._call("cuFuncGetName", given.func)
         if self._launches is None:
-            self._launches = _core.Launches(_launch_kernel_ex())
+            self._launches = _core.Launches(driver_function("cuLaunchKernelEx"))
             self._steps.append(functools.partial(self._run, self._launches, len(self.names)))
         function = int(given.kern if library else given.func)
         self._launches.add(config.getPtr(), function, given.kernelParams, given.extra)
@@ -115,7 +117,7 @@ class LaunchList:
             attribute = d.CUlaunchAttribute()
             attribute.id = getattr(d.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")
             attribute.value = value = self._call("cuGraphKernelNodeGetAttribute", node, attribute.id)[0]
-            if name != "CLUSTER_DIMENSION" or value.clusterDim.x:
+            if value.clusterDim.x if name == "CLUSTER_DIMENSION" else value.cooperative:
                 found.append(attribute)
         return found
 
@@ -129,14 +131,3 @@ class LaunchList:
         if status != self._driver.CUresult.CUDA_SUCCESS:
             raise GpuError(f"{function}: {status.name}")
         return results
-
-
-@functools.cache
-def _launch_kernel_ex() -> int:
-    """The driver's address of cuLaunchKernelEx."""
-    status, address, *_ = driver().cuGetProcAddress(b"cuLaunchKernelEx", 12_000, 0)
-    if status != driver().CUresult.CUDA_SUCCESS or not address:
-        raise GpuError(
-            f"cuLaunchKernelEx is not there ({status.name}): launch lists need the driver of CUDA 12 or newer"
-        )
-    return int(address)
