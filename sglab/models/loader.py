@@ -142,11 +142,18 @@ def model_folder(path_or_id: str | Path, weights: bool = True) -> Path:
     """
     folder = SHIPPED.get(str(path_or_id), Path(path_or_id))
     if not folder.is_dir():
+        if _is_path(str(path_or_id)):  # never a hub id: it need not be asked for
+            raise BadArgumentError("path_or_id", "a folder", repr(str(path_or_id)), "There is no such folder here.")
         folder = _from_hub(str(path_or_id), weights)
     if not (folder / "config.json").is_file():
         remedy = "Give the folder that the checkpoint was unpacked to."
         raise BadArgumentError("path_or_id", "a folder with config.json", str(folder), remedy)
     return folder
+
+
+def _is_path(name: str) -> bool:
+    """Whether it cannot be a hub id, which is a name or an owner and a name."""
+    return name.startswith(("/", ".", "~")) or name.count("/") > 1 or "\\" in name
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -123,6 +123,12 @@ def test_configs_that_are_not_known(change: dict[str, object], message: str) -> 
         from_config({**CONFIG, **change})
 
 
+@pytest.mark.parametrize("name", ["/no/such/folder", "./model", "../model", "~/model", "a/b/c", "C:\\models\\llama"])
+def test_a_path_that_leads_nowhere_is_not_taken_for_a_hub_id(name: str) -> None:
+    with pytest.raises(BadArgumentError, match=r"path_or_id: expected a folder, got .* There is no such folder here"):
+        load_model(name)
+
+
 def test_models_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(BadArgumentError, match=r"path_or_id: expected a folder with config\.json"):
         load_model(tmp_path)
