@@ -36,6 +36,7 @@ class FlashAttention3Backend(PageTableBackend):
         logit_cap=True,
         sinks=True,
         cross_attention=True,
+        encoders_in_graphs=True,
         bidirectional=True,
         bidirectional_window=True,
         rope_apart=True,

@@ -25,6 +25,7 @@ class XPUAttentionBackend(PageTableBackend):
         logit_cap=True,
         sinks=True,
         cross_attention=True,
+        encoders_in_graphs=True,
         bidirectional=True,
         bidirectional_window=True,
         rope_apart=True,
