@@ -24,7 +24,7 @@ from sglab.attention.page_table.metadata import (
     page_table_of,
     table_behind,
 )
-from sglab.attention.page_table.tree import expand_metadata, prefix_metadata
+from sglab.attention.page_table.tree import expand_metadata, path_windows, prefix_metadata
 from sglab.attention.rows import check_encoder, kv_for, save_kv, scales_of, whole_query
 from sglab.engine import ForwardBatch, GraphBatch, ModelRunner
 
@@ -232,13 +232,18 @@ class PageTableBackend(AttentionBackend):
             save_kv(inputs)
         q = whole_query(inputs)
         tree = batch.forward_mode.is_target_verify() and not self._is_chain(batch)
+        window, page_size, known = layer.sliding_window_size, self.page_size, True
+        if tree and window >= 0:
+            expand = self.forward_metadata_spec_decode_expand
+            assert expand is not None
+            metadata = path_windows(metadata, expand, page_size, window)
+            tree, window, page_size, known = False, -1, 1, False
+        if self.implementation == "flash_attn" and self.has_package:
+            return self._by_library(inputs, metadata, tree, page_size)
         if layer.is_cross_attention:
             rows = self._encoder_rows(metadata)
         else:
-            causal = layer.is_causal and not tree
-            rows = self._rows(metadata, self.page_size, causal, layer.sliding_window_size)
-        if self.implementation == "flash_attn" and self.has_package:
-            return self._by_library(inputs, metadata, tree)
+            rows = self._rows(metadata, page_size, layer.is_causal and not tree, window, known)
         k_scale, v_scale = scales_of(inputs)
         scoring = scoring_of(layer, None if tree else inputs.sinks, k_scale)
         chosen = self.implementation
@@ -251,22 +256,24 @@ class PageTableBackend(AttentionBackend):
         drafts = attend_rows(q, *_held(inputs, own), scoring, v_scale=v_scale, implementation=chosen)
         return with_sinks(merge_natural((o, lse), drafts, chosen), inputs.sinks)
 
-    def _by_library(self, inputs: AttentionInputs, metadata: FlashAttentionMetadata, tree: bool) -> torch.Tensor:
+    def _by_library(
+        self, inputs: AttentionInputs, metadata: FlashAttentionMetadata, tree: bool, page_size: int
+    ) -> torch.Tensor:
         """By FlashAttention's own package, which follows the page table itself; a tree by two calls and their merge."""
         layer = inputs.layer
         if layer.is_cross_attention:
             assert metadata.encoder_page_table is not None
             assert metadata.encoder_lens_int32 is not None
             table, lens = metadata.encoder_page_table, metadata.encoder_lens_int32
-            return library_call(inputs, metadata, table, lens, self.page_size, self.num_splits, causal=False)[0]
+            return library_call(inputs, metadata, table, lens, page_size, self.num_splits, causal=False)[0]
         table, lens = metadata.page_table, metadata.cache_seqlens_int32
         causal = layer.is_causal and not tree
         own = partial(library_call, inputs, num_splits=self.num_splits)
         if not tree:
-            return own(metadata, table, lens, self.page_size, causal=causal, sinks=inputs.sinks)[0]
+            return own(metadata, table, lens, page_size, causal=causal, sinks=inputs.sinks)[0]
         expand = self.forward_metadata_spec_decode_expand
         assert expand is not None
-        o, lse = own(metadata, table, lens, self.page_size, causal=False)
+        o, lse = own(metadata, table, lens, page_size, causal=False)
         drafts = own(expand, expand.page_table, expand.cache_seqlens_int32, 1, causal=False, window=False)
         return with_sinks(merge_natural((o, lse), drafts, "auto"), inputs.sinks)
 

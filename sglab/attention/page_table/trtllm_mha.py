@@ -37,6 +37,7 @@ class TRTLLMHAAttnBackend(PageTableBackend):
         sliding_window=True,
         sinks=True,
         bidirectional=True,
+        bidirectional_drafts=True,
     )
 
     def __init__(self, model_runner: ModelRunner) -> None:
