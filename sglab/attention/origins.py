@@ -113,7 +113,7 @@ ORIGINS: dict[str, Origin] = {
         "FlashMLA",
         "SM90, SM100",
         "flashmla_backend.py",
-        "decode and chains: our own SM90 kernel under FlashMLA's plan, or the package's own with "
+        "decode, chains and catching up: our own SM90 kernel under FlashMLA's plan, or the package's own with "
         '`implementation="flash_mla"`; other modes: flashinfer',
         "an FP8 cache is attended to in Triton or PyTorch",
     ),

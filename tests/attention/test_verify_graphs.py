@@ -27,7 +27,7 @@ def test_a_replay_verifies_the_batch_it_is_given(name: str, kind: str, layer: di
     chain = declared(name, kind).drafts == "chain" or "attn_type" in layer
     parents = [-1, 0, 1] if chain else [-1, 0, 0]
     shape = {"max_context_len": 64, "pool_tokens": 512, **shape_of(name, kind)}
-    implementation = "reference" if name in ("triton", "wave") else "auto"
+    implementation = "reference" if name in ("triton", "wave", "flashmla") else "auto"
     first = extend_batch([12, 8], [9, 5], **shape)
     backend = create_attention_backend(name, replace(first.runner, kernel_implementation=implementation))
     backend.init_graph(2, 6)
@@ -67,7 +67,7 @@ def test_a_replay_catches_up_with_the_tokens_it_is_given(name: str, kind: str, m
     """A draft model's pass over three tokens per request, or a diffusion model's over a block of three, captured for
     three requests and replayed for two."""
     new, options = 3, {"max_context_len": 64, "pool_tokens": 512, **shape_of(name, kind)}
-    implementation = "reference" if name == "triton" else "auto"
+    implementation = "reference" if name in ("triton", "flashmla") else "auto"
     batch = extend_batch([12, 8], [9, 5], **options)
     runner = replace(batch.runner, kernel_implementation=implementation)
     ahead = AttentionType.ENCODER_ONLY if mode.is_dllm_extend() and kind == "mha" else AttentionType.DECODER
