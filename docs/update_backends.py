@@ -9,8 +9,15 @@ from pathlib import Path
 from sglab.attention.origins import ORIGINS
 from sglab.attention.selection import VERSIONS
 from sglab.attention.table import absent_table, matrix_table, origins_table, reasons_table, selection_table
+from sglab.attention.upstream import NOT_SERVED
 
 PAGE = Path(__file__).parent / "backends.md"
+
+
+def not_served() -> str:
+    return "; ".join(
+        f"{', '.join(f'`{name}`' for name in names.split(', '))}: {what}" for names, what in NOT_SERVED.items()
+    )
 
 
 def page() -> str:
@@ -41,6 +48,12 @@ are widened before attention); "in prompts": another backend decodes, through `H
 block of a diffusion model: its tokens see each other where the layer says so (`AttentionType.ENCODER_ONLY`).
 
 {matrix_table()}
+
+## Beside SGLang 0.5.23
+
+Its module of each name was read against the table: modes, drafts, graphs, page sizes, dtypes, layer options. What it
+serves and this one refuses, or has no argument for: {not_served()}. Nowhere is a request's context spread over ranks
+(`dcp_size`, `attn_cp_size`). What runs only in chips' own kernels there is computed here in Triton, PyTorch or C++.
 
 ## Names that are not here
 

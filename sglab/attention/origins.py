@@ -86,9 +86,9 @@ ORIGINS: dict[str, Origin] = {
         "TensorRT-LLM's, through FlashInfer",
         "SM100; 0.5.23 also SM90 and SM12x",
         "trtllm_mha_backend.py",
-        differs="soft caps are refused (SGLang ignores them); pages of 128 also serve one query head per KV head and keys "
-        "wider than values (TensorRT-LLM's kernel of SM100 does not); beside nvfp4 queries stay in 16 bit, and rows are "
-        "widened first (the kernel reads them as they are); its scales lie as the kernel's do or by slot",
+        differs="soft caps are refused (SGLang ignores them); pages of 128 also serve one query head per KV head and "
+        "keys wider than values (TensorRT-LLM's kernel of SM100 does not); beside nvfp4 queries stay in 16 bit, and "
+        "rows are widened first (the kernel reads them as they are); its scales lie as the kernel's do or by slot",
     ),
     "trtllm_mla": Origin(
         "TensorRT-LLM's, through FlashInfer",
