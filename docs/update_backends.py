@@ -15,9 +15,7 @@ PAGE = Path(__file__).parent / "backends.md"
 
 
 def not_served() -> str:
-    return "; ".join(
-        f"{', '.join(f'`{name}`' for name in names.split(', '))}: {what}" for names, what in NOT_SERVED.items()
-    )
+    return "\n".join(f"- `{name}`: {what}" for name, what in NOT_SERVED.items())
 
 
 def page() -> str:
@@ -51,9 +49,13 @@ block of a diffusion model: its tokens see each other where the layer says so (`
 
 ## Beside SGLang 0.5.23
 
-Its module of each name was read against the table: modes, drafts, graphs, page sizes, dtypes, layer options. What it
-serves and this one refuses, or has no argument for: {not_served()}. Nowhere is a request's context spread over ranks
-(`dcp_size`, `attn_cp_size`). What runs only in chips' own kernels there is computed here in Triton, PyTorch or C++.
+Its modules were compared with the table where they branch and refuse: modes, drafts, graphs, page sizes, dtypes, layer
+options. What one of them serves and ours refuses, or has no argument for:
+
+{not_served()}
+
+Nowhere here is a request's context spread over ranks (`dcp_size`, `attn_cp_size`). What runs only in a chip's own
+kernels there is computed here in Triton, PyTorch or C++.
 
 ## Names that are not here
 

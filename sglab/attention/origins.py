@@ -124,7 +124,8 @@ ORIGINS: dict[str, Origin] = {
         "nsa_backend.py (0.5.23: dsa_backend.py)",
         "index arrays, the indexer's logits and top-k in Triton or PyTorch, attention over chosen tokens, graphs; over "
         "records FlashMLA's sparse operators in Triton or PyTorch, over rows arithmetic in Triton or our C++ kernels",
-        "an FP8 pool of rows is served, too; prompts are absorbed, never expanded into heads (MHA one-shot)",
+        "an FP8 pool of rows is served, too; soft caps are over rows alone; prompts are absorbed, never expanded into "
+        "heads (MHA one-shot)",
     ),
     "nsa": Origin("as dsa", "as dsa", "nsa_backend.py", "the name that dsa had until 0.5.9"),
     "double_sparsity": Origin(

@@ -80,12 +80,12 @@ ABSENT: dict[str, Absent] = {
 """Names that SGLang takes (0.5.23: its registry and the former names beside it) and sglab does not."""
 
 NOT_SERVED: dict[str, str] = {
-    "fa3, intel_xpu": "layers that see one chunk of the text (Llama 4's `attention_chunk_size`)",
-    "fa4": "an added bias or a score function (Inkling), masks of images",
-    "triton": "a score function; windows beside tokens that see ahead, which it counts backwards alone",
-    "intel_xpu": "masks of images (Gemma 3)",
+    "fa3": "layers that see one chunk of the text (Llama 4's `attention_chunk_size`), a score function",
+    "fa4": "the same, an added bias (Inkling), masks of images",
+    "triton": "a score function; windows beside tokens that see ahead, which count backwards alone there",
+    "intel_xpu": "chunks as fa3, masks of images (Gemma 3)",
     "ascend": "an indexer's tokens (`topk_indices`), ALiBi",
     "aiter": "trees of n-grams in MHA",
     "intel_amx": "captured passes (PyTorch's graphs on a CPU)",
 }
-"""Backend -> what SGLang 0.5.23's serves and this one refuses or has no argument for, as far as its module was read."""
+"""Backend -> what SGLang 0.5.23's serves and this one does not."""

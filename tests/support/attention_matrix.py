@@ -228,6 +228,7 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "mxfp8 KV in extend": _blocks("mxfp8", False),
     "records in decode": _records(lambda draw: Cell(draw.decode())),
     "records in extend": _records(lambda draw: Cell(draw.extend())),
+    "records with sinks": _records(_sinks),
     "records in a chain": _records(lambda draw: draw.verify([-1, 0, 1, 2])),
 }
 
