@@ -9,8 +9,13 @@ from pathlib import Path
 from sglab.attention.origins import ORIGINS
 from sglab.attention.selection import VERSIONS
 from sglab.attention.table import absent_table, matrix_table, origins_table, reasons_table, selection_table
+from sglab.attention.upstream import NOT_SERVED
 
 PAGE = Path(__file__).parent / "backends.md"
+
+
+def not_served() -> str:
+    return "\n".join(f"- `{name}`: {what}" for name, what in NOT_SERVED.items())
 
 
 def page() -> str:
@@ -41,6 +46,16 @@ are widened before attention); "in prompts": another backend decodes, through `H
 block of a diffusion model: its tokens see each other where the layer says so (`AttentionType.ENCODER_ONLY`).
 
 {matrix_table()}
+
+## Beside SGLang 0.5.23
+
+Its modules were compared with the table where they branch and refuse: modes, drafts, graphs, page sizes, dtypes, layer
+options. What one of them serves and ours refuses, or has no argument for:
+
+{not_served()}
+
+Nowhere here is a request's context spread over ranks (`dcp_size`, `attn_cp_size`). What runs only in a chip's own
+kernels there is computed here in Triton, PyTorch or C++.
 
 ## Names that are not here
 

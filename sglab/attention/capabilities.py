@@ -65,7 +65,8 @@ class Capabilities:
     """(head_dim, v_head_dim); empty: any."""
     sliding_window: bool = False
     windows_in_trees: bool = False
-    """A window counts along each draft's own path. SGLang's kernels count in the order in which a tree's drafts lie."""
+    """A window counts along each draft's own path, as decoding would: so in SGLang's fa3, whose tables hold paths; its
+    triton counts in the order in which a tree's drafts lie."""
     logit_cap: bool = False
     xai_temperature: bool = False
     sinks: bool = False
@@ -74,9 +75,11 @@ class Capabilities:
     encoders_in_graphs: bool = False
     """Captured decodes, too, read an encoder's tokens beside the decoder's."""
     bidirectional: bool = False
-    """Encoders' layers, whose tokens also see what follows them; not drafts', which are verified causally."""
+    """Encoders' layers, whose tokens also see what follows them; drafts' only where `bidirectional_drafts` says so."""
     bidirectional_window: bool = False
     """Their windows, too, which reach as far ahead as back."""
+    bidirectional_drafts: bool = False
+    """TARGET_VERIFY of drafts that a model made as one block (DFLASH): all of them see each other. Not trees."""
     image_conditioning: bool = False
     """LLaDA-Image's conditioning pass: texts that do not see the query tokens after them, which see everything."""
     topk_indices: bool = False
@@ -181,7 +184,9 @@ def _head_dims(layer: RadixAttention) -> tuple[int, int]:
 def _sees_ahead(c: Capabilities, d: Demand, layer: RadixAttention) -> bool:
     """Whether an encoder's layer is served."""
     drafts = d.mode is not None and d.mode.is_target_verify()
-    return c.bidirectional and not drafts and (layer.sliding_window_size < 0 or c.bidirectional_window)
+    if drafts and (not c.bidirectional_drafts or _is_tree(d)):
+        return False
+    return c.bidirectional and (layer.sliding_window_size < 0 or c.bidirectional_window)
 
 
 def _beside(d: Demand) -> str:
@@ -190,6 +195,10 @@ def _beside(d: Demand) -> str:
     if d.layer is not None and d.layer.sliding_window_size >= 0:
         parts.append(f"a window of {d.layer.sliding_window_size}")
     return f" with {' and '.join(parts)}" if parts else ""
+
+
+def _another(c: Capabilities) -> str:
+    return f", or another without {'a tree of ' if c.bidirectional_drafts else ''}drafts"
 
 
 def _drafts_served(c: Capabilities, d: Demand) -> bool:
@@ -251,7 +260,7 @@ RULES: tuple[Rule, ...] = (
         "layer.attn_type",
         lambda c, d: d.layer is None or d.layer.attn_type is AttentionType.DECODER or _sees_ahead(c, d, d.layer),
         lambda c: (
-            f"AttentionType.DECODER{', or another without drafts' if c.bidirectional else ''}"
+            f"AttentionType.DECODER{_another(c) if c.bidirectional else ''}"
             f"{' and without a window' if c.bidirectional and not c.bidirectional_window else ''}"
         ),
         lambda d: str(d.layer.attn_type) + _beside(d) if d.layer is not None else "",

@@ -68,7 +68,7 @@ class CutlassMLABackend(PagedMLABackend[CutlassMLADecodeMetadata]):
         return CutlassMLADecodeMetadata(torch.empty(size, dtype=torch.uint8, device=self.device), table)
 
     def graph_metadata(
-        self, graph: CutlassMLADecodeMetadata, bs: int, seq_lens: torch.Tensor
+        self, graph: CutlassMLADecodeMetadata, bs: int, seq_lens: torch.Tensor, query_tokens: int
     ) -> CutlassMLADecodeMetadata:
         return CutlassMLADecodeMetadata(graph.workspace, graph.block_kv_indices[:bs])
 

@@ -4,8 +4,9 @@ After SGLang 0.5.9 `flashmla_backend.py`, whose fallback (and base class) is Fla
 operator runs our own kernel for Hopper under FlashMLA's plan; for CPU tensors on an emulated H100. An FP8 cache is
 attended to in Triton or PyTorch under the same table.
 
-A chain of draft tokens (spec_info.topk = 1) is verified by the same operator, causally. SGLang's backend takes chains
-only; here trees, and chains in CUDA graphs, go to the fallback, which follows the tree's mask.
+A chain of draft tokens (spec_info.topk = 1) is verified by the same operator, causally, and so a draft model catches up
+by as many tokens in every request (DRAFT_EXTEND_V2); both also in CUDA graphs, as in SGLang 0.5.23. SGLang's backend
+takes chains only; here trees, and requests that catch up by different counts, go to the fallback.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from dataclasses import dataclass
 import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots_of_table
-from sglab.attention.capabilities import Capabilities
+from sglab.attention.capabilities import GRAPH_MODES, Capabilities
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import steps
 from sglab.attention.paged_mla import PagedMLABackend
-from sglab.engine import ForwardMode
+from sglab.engine import ForwardBatch, ForwardMode, GraphBatch
 from sglab.kernels import flash_mla_with_kvcache, get_mla_metadata
 from sglab.kernels.flash_mla import PAGE_SIZE
 from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM
@@ -43,13 +44,13 @@ class FlashMLABackend(PagedMLABackend[FlashMLADecodeMetadata]):
     name = "flashmla"
     capabilities = Capabilities(
         kinds=("mla",),
-        modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
+        modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND_V2),
         fallback="flashinfer",
         drafts="chain",
-        graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE),
+        graph_modes=GRAPH_MODES,
         page_sizes=(PAGE_SIZE,),
         dtypes=("float16", "bfloat16"),
-        kv_dtypes=("float8_e4m3fn",),
+        kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
         head_dims=((HEAD_DIM, LATENT_DIM),),
     )
     tile = PAGE_SIZE
@@ -64,15 +65,24 @@ class FlashMLABackend(PagedMLABackend[FlashMLADecodeMetadata]):
         plan = get_mla_metadata(seq_lens, query_tokens * self.num_q_heads, 1)
         return FlashMLADecodeMetadata(*plan, table, seq_lens, query_tokens)
 
-    def graph_metadata(self, graph: FlashMLADecodeMetadata, bs: int, seq_lens: torch.Tensor) -> FlashMLADecodeMetadata:
-        """The plan changes with the lengths, so a graph reads it from buffers that are filled before each replay."""
+    def _choose(self, batch: ForwardBatch | GraphBatch) -> None:
+        super()._choose(batch)
+        new = batch.extend_seq_lens_cpu if isinstance(batch, ForwardBatch) else None
+        if batch.forward_mode.is_draft_extend_v2() and new and len(set(new)) > 1:
+            self._serving = self.fallback
+
+    def graph_metadata(
+        self, graph: FlashMLADecodeMetadata, bs: int, seq_lens: torch.Tensor, query_tokens: int
+    ) -> FlashMLADecodeMetadata:
+        """The plan changes with the lengths, so a graph reads it from buffers that are filled before each replay; of
+        several query tokens it has fewer parts than the buffer, which is a decode's."""
         graph.cache_seqlens[:bs] = seq_lens
-        metadata, num_splits = get_mla_metadata(graph.cache_seqlens[:bs], self.num_q_heads, 1)
-        graph.flashmla_metadata.copy_(metadata)
+        made, num_splits = get_mla_metadata(graph.cache_seqlens[:bs], query_tokens * self.num_q_heads, 1)
+        metadata = graph.flashmla_metadata[: len(made)]
+        metadata.copy_(made)
         graph.num_splits[: bs + 1] = num_splits
-        return FlashMLADecodeMetadata(
-            graph.flashmla_metadata, graph.num_splits[: bs + 1], graph.block_kv_indices[:bs], graph.cache_seqlens[:bs]
-        )
+        table, lens = graph.block_kv_indices[:bs], graph.cache_seqlens[:bs]
+        return FlashMLADecodeMetadata(metadata, graph.num_splits[: bs + 1], table, lens, query_tokens)
 
     def table_of(self, metadata: FlashMLADecodeMetadata) -> torch.Tensor:
         return metadata.block_kv_indices

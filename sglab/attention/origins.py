@@ -86,8 +86,9 @@ ORIGINS: dict[str, Origin] = {
         "TensorRT-LLM's, through FlashInfer",
         "SM100; 0.5.23 also SM90 and SM12x",
         "trtllm_mha_backend.py",
-        differs="soft caps are refused (SGLang ignores them); beside nvfp4 queries stay in 16 bit, and rows are "
-        "widened first (the kernel reads them as they are); its scales lie as the kernel's do or by slot",
+        differs="soft caps are refused (SGLang ignores them); pages of 128 also serve one query head per KV head and "
+        "keys wider than values (TensorRT-LLM's kernel of SM100 does not); beside nvfp4 queries stay in 16 bit, and "
+        "rows are widened first (the kernel reads them as they are); its scales lie as the kernel's do or by slot",
     ),
     "trtllm_mla": Origin(
         "TensorRT-LLM's, through FlashInfer",
@@ -113,7 +114,7 @@ ORIGINS: dict[str, Origin] = {
         "FlashMLA",
         "SM90, SM100",
         "flashmla_backend.py",
-        "decode and chains: our own SM90 kernel under FlashMLA's plan, or the package's own with "
+        "decode, chains and catching up: our own SM90 kernel under FlashMLA's plan, or the package's own with "
         '`implementation="flash_mla"`; other modes: flashinfer',
         "an FP8 cache is attended to in Triton or PyTorch",
     ),
@@ -123,7 +124,8 @@ ORIGINS: dict[str, Origin] = {
         "nsa_backend.py (0.5.23: dsa_backend.py)",
         "index arrays, the indexer's logits and top-k in Triton or PyTorch, attention over chosen tokens, graphs; over "
         "records FlashMLA's sparse operators in Triton or PyTorch, over rows arithmetic in Triton or our C++ kernels",
-        "an FP8 pool of rows is served, too; prompts are absorbed, never expanded into heads (MHA one-shot)",
+        "an FP8 pool of rows is served, too; soft caps are over rows alone; prompts are absorbed, never expanded into "
+        "heads (MHA one-shot)",
     ),
     "nsa": Origin("as dsa", "as dsa", "nsa_backend.py", "the name that dsa had until 0.5.9"),
     "double_sparsity": Origin(

@@ -54,7 +54,7 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
         """Metadata for requests of these lengths, int32 [B], each with as many query tokens."""
 
     @abstractmethod
-    def graph_metadata(self, graph: Metadata, bs: int, seq_lens: torch.Tensor) -> Metadata:
+    def graph_metadata(self, graph: Metadata, bs: int, seq_lens: torch.Tensor, query_tokens: int) -> Metadata:
         """The part of the graph's buffers that a batch of this size uses, filled for it."""
 
     @abstractmethod
@@ -78,11 +78,14 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
             self._serving.prepare(forward_batch)
         elif not forward_batch.forward_mode.is_idle():
             self._check_metadata(forward_batch)
-            drafts = forward_batch.spec_info.draft_token_num if forward_batch.spec_info is not None else 0
+            mode = forward_batch.forward_mode
+            drafts = forward_batch.spec_info.draft_token_num if mode.is_target_verify() else 0
             table = self.new_table(forward_batch.batch_size, self._longest(forward_batch) + drafts, self.padding_page())
             lens = forward_batch.seq_lens + drafts
             self._fill(table, forward_batch.req_pool_indices, lens)
-            self.forward_metadata = self.new_metadata(table, lens.to(torch.int32), drafts or 1)
+            caught_up = forward_batch.extend_seq_lens_cpu if mode.is_draft_extend_v2() else None
+            tokens = max(caught_up, default=1) if caught_up is not None else drafts or 1
+            self.forward_metadata = self.new_metadata(table, lens.to(torch.int32), tokens)
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         """One table, wide enough for any request, serves all captured sizes."""
@@ -145,9 +148,14 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
     def _fill_graph(self, batch: GraphBatch) -> Metadata:
         if self._graph is None:
             raise RuntimeError("init_graph comes before a capture")
-        bs = batch.bs
-        self._fill(self.table_of(self._graph)[:bs], batch.req_pool_indices[:bs], batch.seq_lens[:bs])
-        return self.graph_metadata(self._graph, bs, batch.seq_lens[:bs])
+        bs, lens, tokens = batch.bs, batch.seq_lens[: batch.bs], 1
+        if batch.forward_mode.is_target_verify():
+            tokens = batch.spec_info.draft_token_num
+            lens = lens + tokens
+        elif batch.extends:
+            tokens = batch.tokens_per_request
+        self._fill(self.table_of(self._graph)[:bs], batch.req_pool_indices[:bs], lens)
+        return self.graph_metadata(self._graph, bs, lens, tokens)
 
     def _fill(self, table: torch.Tensor, rows: torch.Tensor, seq_lens: torch.Tensor) -> None:
         create_flashmla_kv_indices(

@@ -26,8 +26,10 @@ _LAYER_OPTIONS = (
     "xai_temperature",
     "sinks",
     "cross_attention",
+    "encoders_in_graphs",
     "bidirectional",
     "bidirectional_window",
+    "bidirectional_drafts",
     "image_conditioning",
     "topk_indices",
 )

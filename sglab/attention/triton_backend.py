@@ -47,6 +47,7 @@ class TritonAttnBackend(AttentionBackend):
         cross_attention=True,
         encoders_in_graphs=True,
         bidirectional=True,
+        bidirectional_drafts=True,
     )
 
     def __init__(self, model_runner: ModelRunner) -> None:
@@ -163,7 +164,9 @@ class TritonAttnBackend(AttentionBackend):
             new_v = inputs.q.new_zeros((len(inputs.q), *values.shape[1:]))
         k_scale, v_scale = scales_of(inputs)
         assert meta.qo_indptr is not None
-        mask, window, masks_prefix = meta.custom_mask, layer.sliding_window_size, False
+        verifies = inputs.forward_batch.forward_mode.is_target_verify()
+        unmasked = verifies and not layer.is_causal  # a block's drafts see each other
+        mask, window, masks_prefix = None if unmasked else meta.custom_mask, layer.sliding_window_size, False
         is_tree = getattr(inputs.forward_batch.spec_info, "topk", None) != 1
         if window >= 0 and is_tree and mask is not None and meta.mask_indptr is not None:
             mask = with_window(mask, meta.mask_indptr, meta.max_extend_len, window)

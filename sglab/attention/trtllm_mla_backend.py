@@ -20,7 +20,7 @@ from sglab.attention.page_table.metadata import steps
 from sglab.attention.paged_mla import PagedMLABackend
 from sglab.attention.rows import whole_query
 from sglab.attention.workspace import shared_workspace
-from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner
+from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, ModelRunner
 from sglab.kernels import cutlass_mla_decode, cutlass_mla_get_workspace_size
 from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM
 
@@ -139,21 +139,11 @@ class TRTLLMMLABackend(PagedMLABackend[TRTLLMMLADecodeMetadata]):
     def new_graph_table(self, rows: int) -> torch.Tensor:
         return self.new_table(rows, self.max_context_len, -1)
 
-    def _fill_graph(self, batch: GraphBatch) -> TRTLLMMLADecodeMetadata:
-        """As decode's, for verification with the drafts counted."""
-        if batch.forward_mode.is_target_verify():
-            drafts = batch.spec_info.draft_token_num
-            more = replace(batch, seq_lens=batch.seq_lens[: batch.bs] + drafts)
-            return replace(super()._fill_graph(more), max_seq_len_q=drafts)
-        if batch.forward_mode.is_draft_extend_v2():
-            return replace(super()._fill_graph(batch), max_seq_len_q=batch.tokens_per_request)
-        return super()._fill_graph(batch)
-
     def graph_metadata(
-        self, graph: TRTLLMMLADecodeMetadata, bs: int, seq_lens: torch.Tensor
+        self, graph: TRTLLMMLADecodeMetadata, bs: int, seq_lens: torch.Tensor, query_tokens: int
     ) -> TRTLLMMLADecodeMetadata:
         graph.seq_lens_k[:bs] = seq_lens
-        return TRTLLMMLADecodeMetadata(graph.block_kv_indices[:bs], graph.seq_lens_k[:bs])
+        return TRTLLMMLADecodeMetadata(graph.block_kv_indices[:bs], graph.seq_lens_k[:bs], query_tokens)
 
     def table_of(self, metadata: TRTLLMMLADecodeMetadata) -> torch.Tensor:
         return metadata.block_kv_indices

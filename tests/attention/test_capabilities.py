@@ -79,7 +79,7 @@ def test_drafts_are_not_attended_as_if_they_were_prompts(backend: str) -> None:
     """seq_lens are the prefixes in TARGET_VERIFY: read as an extend's, the drafts would see the prefix alone."""
     batch, verify = drafts()
     made = create_attention_backend(backend, batch.runner)
-    message = rf"forward_mode: expected EXTEND, .* for {backend}, got TARGET_VERIFY\. Use .*torch_native or triton"
+    message = rf"forward_mode: expected EXTEND, .* for {backend}, got TARGET_VERIFY\. Use .*torch_native"
     with pytest.raises(UnsupportedError, match=message):
         made.prepare(verify)
     with pytest.raises(UnsupportedError, match=message):
@@ -147,9 +147,7 @@ def test_the_remedy_names_who_serves_the_whole_call() -> None:
     with pytest.raises(UnsupportedError, match=r"expected -1 for triton, .* got 0 with .*\. Use flex_attention\.$"):
         sglab.attend(batch, "triton")
     demand = Demand(mode=ForwardMode.TARGET_VERIFY, spec_info=Chain(3, torch.ones(1)), dtype=torch.float64)
-    with pytest.raises(
-        UnsupportedError, match=r"got TARGET_VERIFY\. intel_amx, torch_native or triton would take this"
-    ):
+    with pytest.raises(UnsupportedError, match=r"got TARGET_VERIFY\. torch_native, intel_amx or aiter would take this"):
         prepared("flex_attention", decode_batch([9], **SMALL)).refuse_unserved(demand)
 
 

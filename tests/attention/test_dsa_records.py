@@ -192,3 +192,15 @@ def test_records_are_refused_by_what_reads_rows() -> None:
     with pytest.raises(BadArgumentError, match=r"topk_indices: expected shape \(1, at most 4\), got \(1, 16\)"):
         forward(backend, batch, batch.forward_batch, drawn([9])[1], batch.k + 1)
     assert torch.equal(batch.runner.token_to_kv_pool.get_key_buffer(0), before)
+
+
+def test_a_soft_cap_over_records_is_refused_before_anything_is_written() -> None:
+    batch = decode_batch([70, 9], **SHAPE)
+    pool = stored_in_records(batch)
+    batch.layer.logit_cap = 30.0
+    backend = DeepseekSparseAttnBackend(batch.runner)
+    backend.prepare(batch.forward_batch)
+    before = pool.get_records(0).clone()
+    with pytest.raises(UnsupportedError, match=r"layer\.logit_cap: expected 0 for dsa over records, got 30\.0"):
+        backend.forward(batch.q, batch.k, batch.v, batch.layer, batch.forward_batch)
+    assert torch.equal(pool.get_records(0), before)

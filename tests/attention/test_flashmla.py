@@ -105,7 +105,24 @@ def test_a_graph_captured_after_an_eager_verify_does_not_use_its_plan() -> None:
     with recording(batch.device) as log:
         out = backend.forward(batch.q, batch.k, batch.v, batch.layer, forward_batch)
     assert max_error(out.view(-1, 16, 512), reference(batch).o) <= TOLERANCE[torch.bfloat16]
-    assert [run.operator for run in log.runs] == ["attend_rows"]
+    assert [run.operator for run in log.runs] == ["flash_mla_with_kvcache"]
+    assert backend.forward_metadata is not None
+    expected = get_mla_metadata([9 + DRAFTS, 20 + DRAFTS], h_q=16 * DRAFTS, sm_count=132)
+    assert backend.forward_metadata.flashmla_metadata.tolist() == expected.tile_scheduler_metadata.tolist()
+
+
+@pytest.mark.parametrize(("new", "operator"), [([3, 3], "flash_mla_with_kvcache"), ([3, 2], "attend_rows")])
+def test_a_draft_model_catches_up_by_the_kernel_where_all_requests_do_by_as_many(new: list[int], operator: str) -> None:
+    prefixes = [9, 64]
+    lens = [p + n for p, n in zip(prefixes, new, strict=True)]
+    batch = extend_batch(lens, prefixes, num_heads=16, page_size=64, dtype="bfloat16")
+    backend = backend_of(batch)
+    catching_up = replace(batch.forward_batch, forward_mode=ForwardMode.DRAFT_EXTEND_V2)
+    with recording(batch.device) as log:
+        backend.prepare(catching_up)
+        out = backend.forward(batch.q, batch.k, batch.v, batch.layer, catching_up)
+    assert max_error(out.view(-1, 16, 512), reference(batch).o) <= TOLERANCE[torch.bfloat16]
+    assert log.runs[-1].operator == operator
 
 
 def test_what_it_cannot_serve_is_refused() -> None:

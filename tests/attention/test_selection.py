@@ -3,6 +3,9 @@
 The values were obtained by executing SGLang's own `server_args.py` functions on these machines, models and arguments.
 """
 
+import json
+from pathlib import Path
+
 import pytest
 
 from sglab.attention.selection import (
@@ -13,6 +16,7 @@ from sglab.attention.selection import (
     Settings,
     select_attention_backend,
     this_machine,
+    v0_5_23,
 )
 
 MHA, MLA = Model(use_mla=False), Model(use_mla=True)
@@ -210,6 +214,37 @@ def test_what_0_5_23_decides_otherwise_than_0_5_9() -> None:
 def test_what_0_5_23_refuses(machine: str, model: Model, settings: dict[str, object], message: str) -> None:
     with pytest.raises(SelectionError, match=message):
         select_attention_backend(HARDWARE[machine], model, Settings(**settings), "0.5.23")
+
+
+GOLDEN = json.loads((Path(__file__).parent / "golden" / "selection.json").read_text())
+GOLDEN_MODELS = {
+    "MHA": MHA,
+    "MHA with sinks": Model(False, attention_sinks=True),
+    "MHA, keys wider than values": Model(False, asymmetric_kv=True),
+    "MLA": MLA,
+    "MLA with 16 heads": Model(True, num_kv_heads=16),
+    "GptOssForCausalLM": Model(False, "GptOssForCausalLM", attention_sinks=True),
+}
+"""Those that are more than an architecture's name."""
+
+
+@pytest.mark.parametrize("machine", HARDWARE)
+def test_what_0_5_23_itself_chooses(machine: str) -> None:
+    """Every model with every set of arguments, as `golden/read_selection.py` asked SGLang's own functions; what the
+    registry refuses when a backend is made comes later, and is not in there."""
+    hardware = HARDWARE[machine]
+    for name, row in GOLDEN["answers"][machine].items():
+        model = GOLDEN_MODELS.get(name) or Model(name.startswith(("Deepseek", "Longcat")), name)
+        for given, told in zip(GOLDEN["settings"], GOLDEN["rows"][row], strict=True):
+            try:
+                chosen, _ = v0_5_23.choose(hardware, model, Settings(**given))
+                chosen = v0_5_23.adjust(hardware, model, chosen, [])
+            except SelectionError:
+                assert told == "refused", (name, given, told)
+                continue
+            prefill = chosen.prefill_attention_backend or chosen.attention_backend
+            decode = chosen.decode_attention_backend or chosen.attention_backend
+            assert f"{prefill} {decode} {chosen.page_size or 1}" == told, (name, given, told)
 
 
 def test_this_machine_is_described() -> None:

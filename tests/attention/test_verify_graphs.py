@@ -15,11 +15,19 @@ from tests.support.attention_matrix import TOLERANCE
 VERIFYING = [pair for pair in every_backend() if ForwardMode.TARGET_VERIFY in declared(*pair).graph_modes]
 
 
-@pytest.mark.parametrize(("name", "kind"), VERIFYING)
-def test_a_replay_verifies_the_batch_it_is_given(name: str, kind: str) -> None:
-    parents = [-1, 0, 1] if declared(name, kind).drafts == "chain" else [-1, 0, 0]
+LAYERS: list[tuple[str, str, dict[str, Any]]] = [
+    *((*pair, {}) for pair in VERIFYING),
+    *((*pair, {"sliding_window_size": 4}) for pair in VERIFYING if declared(*pair).windows_in_trees),
+    *((*pair, {"attn_type": AttentionType.ENCODER_ONLY}) for pair in VERIFYING if declared(*pair).bidirectional_drafts),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "layer"), LAYERS)
+def test_a_replay_verifies_the_batch_it_is_given(name: str, kind: str, layer: dict[str, Any]) -> None:
+    chain = declared(name, kind).drafts == "chain" or "attn_type" in layer
+    parents = [-1, 0, 1] if chain else [-1, 0, 0]
     shape = {"max_context_len": 64, "pool_tokens": 512, **shape_of(name, kind)}
-    implementation = "reference" if name in ("triton", "wave") else "auto"
+    implementation = "reference" if name in ("triton", "wave", "flashmla") else "auto"
     first = extend_batch([12, 8], [9, 5], **shape)
     backend = create_attention_backend(name, replace(first.runner, kernel_implementation=implementation))
     backend.init_graph(2, 6)
@@ -41,6 +49,8 @@ def test_a_replay_verifies_the_batch_it_is_given(name: str, kind: str) -> None:
                     each._runner = None
         now = replace(verify_batch(batch, prefixes, parents), token_to_kv_pool=first.runner.token_to_kv_pool)
         backend.prepare_replay(GraphBatch.of(now))
+        for option, value in layer.items():
+            setattr(batch.layer, option, value)
         out = backend.forward(batch.q, batch.k, batch.v, batch.layer, now)
         expected = float64_attention(batch, parents=parents)
         assert max_error(out.view(expected.shape), expected) <= TOLERANCE[shape["dtype"]]
@@ -57,7 +67,7 @@ def test_a_replay_catches_up_with_the_tokens_it_is_given(name: str, kind: str, m
     """A draft model's pass over three tokens per request, or a diffusion model's over a block of three, captured for
     three requests and replayed for two."""
     new, options = 3, {"max_context_len": 64, "pool_tokens": 512, **shape_of(name, kind)}
-    implementation = "reference" if name == "triton" else "auto"
+    implementation = "reference" if name in ("triton", "flashmla") else "auto"
     batch = extend_batch([12, 8], [9, 5], **options)
     runner = replace(batch.runner, kernel_implementation=implementation)
     ahead = AttentionType.ENCODER_ONLY if mode.is_dllm_extend() and kind == "mha" else AttentionType.DECODER

@@ -117,15 +117,14 @@ def test_a_retracted_request_is_encoded_again() -> None:
     assert sum(output.retractions for output in outputs) > 0
 
 
-@pytest.mark.parametrize("backend", ["flashinfer", "intel_amx", "fa3", "triton"])
+@pytest.mark.parametrize("backend", ["flashinfer", "intel_amx", "fa3", "fa4", "intel_xpu", "triton"])
 def test_other_backends_attend_to_the_encoder(backend: str) -> None:
-    """In bfloat16, so by logits: log probabilities of the same tokens. fa3 takes one request, as in SGLang."""
+    """In bfloat16, so by logits: log probabilities of the same tokens."""
     made, one = bart("bfloat16"), {"temperature": 0, "max_new_tokens": 6}
-    limit = {"max_running_requests": 1} if backend == "fa3" else {}
     given = SOURCES[:2]
     native = Engine(made, max_total_tokens=400).generate(given, one, return_logprob=True)
     for source, expected in zip(given, native, strict=True):
-        other = Engine(made, max_total_tokens=400, attention_backend=backend, **limit)
+        other = Engine(made, max_total_tokens=400, attention_backend=backend)
         forced = {**one, "max_new_tokens": 1}
         for i in range(3):
             begin = [2, *expected.token_ids[:i]]
@@ -136,7 +135,21 @@ def test_other_backends_attend_to_the_encoder(backend: str) -> None:
             assert got[0][0][1] == pytest.approx(expected.logprobs[i], abs=0.15)
 
 
-@pytest.mark.parametrize("backend", ["auto", "flashinfer", "triton"])
+@pytest.mark.parametrize("backend", ["fa3", "intel_xpu"])
+def test_a_page_table_reads_encoders_of_different_lengths(backend: str) -> None:
+    """Requests of one pass, each with an encoder of its own length: as probable as alone, in an extend and a decode."""
+    engine = Engine(bart("bfloat16"), max_total_tokens=600, attention_backend=backend, check_invariants=True)
+    asked: dict[str, Any] = {"return_logprob": True, "decoder_prompt": [2, 9, 13], "token_ids_logprob": [5, 7]}
+    sampling = {**GREEDY, "max_new_tokens": 2}
+    together = engine.generate(SOURCES, sampling, **asked)
+    assert max(len(step.batch) for step in engine.history.steps if step.mode == "DECODE") > 1
+    for source, output in zip(SOURCES, together, strict=True):
+        alone = engine.generate(source, sampling, **asked)
+        assert alone.token_ids == output.token_ids
+        assert output.logprobs == pytest.approx(alone.logprobs, abs=0.05)
+
+
+@pytest.mark.parametrize("backend", ["auto", "flashinfer", "triton", "fa3", "intel_xpu"])
 def test_captured_decodes_read_the_encoder(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Padded to the next size, and replayed for requests of other lengths than were captured."""
     if backend == "triton":  # without the emulator: what is looked at here is the metadata
@@ -146,7 +159,7 @@ def test_captured_decodes_read_the_encoder(backend: str, monkeypatch: pytest.Mon
             made_by(self, replace(runner, kernel_implementation="reference"))
 
         monkeypatch.setattr(TritonAttnBackend, "__init__", with_reference)
-    made = bart("float32" if backend != "flashinfer" else "bfloat16")
+    made = bart("float32" if backend in ("auto", "triton") else "bfloat16")
     options = {"attention_backend": backend, "max_total_tokens": 600}
     given, sampling = SOURCES[:3], {**SEEDED, "max_new_tokens": 8}
     plain = Engine(made, **options).generate(given, sampling)

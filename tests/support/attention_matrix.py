@@ -95,6 +95,11 @@ def _windowed(cell: Cell) -> Cell:
     return cell
 
 
+def _ahead(cell: Cell) -> Cell:
+    cell.batch.layer.attn_type = AttentionType.ENCODER_ONLY
+    return cell
+
+
 def _draft_extend(draw: Draw) -> Cell:
     batch = draw.extend()
     return Cell(batch, replace(batch.forward_batch, forward_mode=ForwardMode.DRAFT_EXTEND))
@@ -192,6 +197,9 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "sees ahead": lambda draw: _layer(draw.extend(), attn_type=AttentionType.ENCODER_ONLY),
     "sees ahead, mixed": lambda draw: _layer(draw.extend(decoding=True), attn_type=AttentionType.DECODER_BIDIRECTIONAL),
     "window both ways": lambda draw: _layer(draw.extend(), attn_type=AttentionType.ENCODER_ONLY, sliding_window_size=3),
+    "drafts see ahead": lambda draw: _ahead(draw.verify([-1, 0, 1, 2])),
+    "drafts see ahead, tree": lambda draw: _ahead(draw.verify(TREE)),
+    "drafts see ahead, window": lambda draw: _windowed(_ahead(draw.verify([-1, 0, 1, 2]))),
     "diffusion block": _diffusion,
     "diffusion block, causal": lambda draw: _diffusion(draw, attn_type=AttentionType.DECODER),
     "soft cap": lambda draw: _layer(draw.extend(), logit_cap=1.5),
@@ -220,6 +228,7 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "mxfp8 KV in extend": _blocks("mxfp8", False),
     "records in decode": _records(lambda draw: Cell(draw.decode())),
     "records in extend": _records(lambda draw: Cell(draw.extend())),
+    "records with sinks": _records(_sinks),
     "records in a chain": _records(lambda draw: draw.verify([-1, 0, 1, 2])),
 }
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, merge_base2, scoring_of
+from sglab.attention.arithmetic.draft_windows import with_window
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, Capabilities, UnsupportedError
@@ -71,10 +72,12 @@ class FlashInferAttnBackend(AttentionBackend):
         kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
         prompt_kv_dtypes=("nvfp4",),
         sliding_window=True,
+        windows_in_trees=True,
         logit_cap=True,
         cross_attention=True,
         encoders_in_graphs=True,
         bidirectional=True,
+        bidirectional_drafts=True,
     )
 
     def __init__(self, model_runner: ModelRunner, multi_item_scoring_delimiter: int | None = None) -> None:
@@ -237,12 +240,25 @@ class FlashInferAttnBackend(AttentionBackend):
         if metadata.multi_item_params is not None and not inputs.layer.is_causal:
             expected = "AttentionType.DECODER where items are scored apart"
             raise UnsupportedError("layer.attn_type", expected, str(inputs.layer.attn_type), "Score items one by one.")
+        if batch.forward_mode.is_target_verify() and not inputs.layer.is_causal:  # a block's drafts see each other
+            return replace(wrapper, custom_mask=None, mask_indptr=None, graph_plans=None)
         if window < 0 or metadata.multi_item_params is not None:  # items take the window's place
             return wrapper
+        if batch.forward_mode.is_target_verify() and getattr(batch.spec_info, "topk", None) != 1:
+            return self._tree_with_window(wrapper, window)
         if batch.forward_mode.is_target_verify() or self._captured is not None:
             return replace(wrapper, window_left=window)
         if window not in self._windows:
             self._windows[window] = self.updater.prefill(batch, False, window, batch.encoder_lens)
+        return self._windows[window]
+
+    def _tree_with_window(self, wrapper: Wrapper, window: int) -> Wrapper:
+        """The window as part of the mask, along each draft's path; in a graph made again by every replay."""
+        if self._captured is not None or window not in self._windows:
+            assert wrapper.custom_mask is not None
+            assert wrapper.mask_indptr is not None
+            mask = with_window(wrapper.custom_mask, wrapper.mask_indptr, wrapper.max_q, window)
+            self._windows[window] = replace(wrapper, custom_mask=mask, graph_plans=None)
         return self._windows[window]
 
     def _paged(self, inputs: AttentionInputs, wrapper: Wrapper) -> torch.Tensor:

@@ -21,8 +21,10 @@ from sglab.attention.page_table.metadata import (
     chain_metadata,
     decode_metadata,
     extend_metadata,
+    page_table_of,
+    table_behind,
 )
-from sglab.attention.page_table.tree import expand_metadata, prefix_metadata
+from sglab.attention.page_table.tree import expand_metadata, path_windows, prefix_metadata
 from sglab.attention.rows import check_encoder, kv_for, save_kv, scales_of, whole_query
 from sglab.engine import ForwardBatch, GraphBatch, ModelRunner
 
@@ -40,6 +42,17 @@ class GraphBuffers:
     expand_table: torch.Tensor
     """int32, flat: [drafts of all requests, drafts of one]."""
     cu_seqlens_q: StepBuffers
+    encoder: EncoderBuffers | None = None
+    """Made by the first capture beside an encoder; other models never have it."""
+
+
+@dataclass
+class EncoderBuffers:
+    """What captured cross-attention layers read, for the largest graph."""
+
+    lens: torch.Tensor
+    cu_seqlens_k: torch.Tensor
+    page_table: torch.Tensor
 
 
 class PageTableBackend(AttentionBackend):
@@ -61,6 +74,8 @@ class PageTableBackend(AttentionBackend):
         self.forward_metadata_spec_decode_expand: FlashAttentionMetadata | None = None
         self._total: int | None = None
         """Keys of the pass if the host knows them; a graph's are not known when it is captured."""
+        self._encoded: int | None = None
+        """The same of the encoders' keys."""
         self._graph: GraphBuffers | None = None
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
@@ -97,15 +112,17 @@ class PageTableBackend(AttentionBackend):
 
     def _add_encoder(self, metadata: FlashAttentionMetadata, batch: ForwardBatch) -> None:
         assert batch.encoder_lens is not None
-        if len(batch.encoder_lens) != 1:
-            expected, got = f"one request for {self.name}", f"{len(batch.encoder_lens)}"
-            raise UnsupportedError("forward_batch.encoder_lens", expected, got, "Use flashinfer or torch_native.")
-        encoded = int(batch.encoder_lens[0])
-        if encoded % self.page_size:
-            expected = f"a multiple of the page size {self.page_size} for {self.name}"
+        encoded = batch.encoder_lens.tolist() if batch.encoder_lens_cpu is None else batch.encoder_lens_cpu
+        self._check_encoders(encoded)
+        self._encoded = sum(encoded)
+        add_encoder(metadata, batch, max(encoded, default=0), self.req_to_token, self.page_size)
+
+    def _check_encoders(self, lens: list[int]) -> None:
+        """The decoder's tokens begin where its encoder's end, and a page table reads from a page's first slot on."""
+        if any(length % self.page_size for length in lens):
+            expected = f"multiples of the page size {self.page_size} for {self.name}"
             remedy = "Build the batch with page_size=1, or use flashinfer."
-            raise UnsupportedError("forward_batch.encoder_lens", expected, str(encoded), remedy)
-        add_encoder(metadata, batch, self.req_to_token, self.page_size)
+            raise UnsupportedError("forward_batch.encoder_lens", expected, str(lens), remedy)
 
     # CUDA graphs.
 
@@ -139,6 +156,7 @@ class PageTableBackend(AttentionBackend):
 
     def _fill(self, batch: GraphBatch) -> FlashAttentionMetadata:
         """Fill the buffers in place; the metadata are views of them."""
+        self._encoded = None
         graph, bs = self._graph, batch.bs
         if graph is None:
             raise RuntimeError("init_graph comes before a capture")
@@ -147,11 +165,15 @@ class PageTableBackend(AttentionBackend):
         lens, rows = batch.seq_lens[:bs] + (drafts if chain else 0), batch.req_pool_indices[:bs]
         graph.cache_seqlens[:bs] = lens
         graph.cu_seqlens_k[: bs + 1] = indptr_of(lens)
-        graph.page_table[:bs] = self.req_to_token[rows, :: self.page_size] // self.page_size
+        if batch.encoder_lens is None:
+            graph.page_table[:bs] = self.req_to_token[rows, :: self.page_size] // self.page_size
+        else:
+            own = table_behind(self.req_to_token, rows, batch.encoder_lens[:bs], self.max_context_len)
+            graph.page_table[:bs] = page_table_of(own, self.page_size)
         if drafts and not chain:
             self.forward_metadata_spec_decode_expand = self._fill_expand(graph, batch, drafts)
         per_request = drafts or (1 if batch.forward_mode.is_decode_or_idle() else batch.tokens_per_request)
-        return FlashAttentionMetadata(
+        made = FlashAttentionMetadata(
             cache_seqlens_int32=graph.cache_seqlens[:bs],
             cu_seqlens_q=graph.cu_seqlens_q.of(bs, per_request),
             cu_seqlens_k=graph.cu_seqlens_k[: bs + 1],
@@ -159,6 +181,27 @@ class PageTableBackend(AttentionBackend):
             max_seq_len_q=per_request,
             max_seq_len_k=self.max_context_len,
         )
+        if batch.encoder_lens is not None:
+            self._fill_encoder(graph, made, batch)
+        return made
+
+    def _fill_encoder(self, graph: GraphBuffers, made: FlashAttentionMetadata, batch: GraphBatch) -> None:
+        bs = batch.bs
+        assert batch.encoder_lens is not None
+        if batch.encoder_lens_cpu is not None:
+            self._check_encoders(batch.encoder_lens_cpu)
+        if graph.encoder is None:
+            graph.encoder = EncoderBuffers(
+                *(torch.zeros_like(each) for each in (graph.cache_seqlens, graph.cu_seqlens_k, graph.page_table))
+            )
+        lens, rows = batch.encoder_lens[:bs].to(torch.int32), batch.req_pool_indices[:bs]
+        graph.encoder.lens[:bs] = lens
+        graph.encoder.cu_seqlens_k[: bs + 1] = indptr_of(lens)
+        graph.encoder.page_table[:bs] = self.req_to_token[rows, :: self.page_size] // self.page_size
+        made.encoder_lens_int32 = graph.encoder.lens[:bs]
+        made.encoder_cu_seqlens_k = graph.encoder.cu_seqlens_k[: bs + 1]
+        made.encoder_page_table = graph.encoder.page_table[:bs]
+        made.encoder_max_seq_len_k = self.max_context_len
 
     def _fill_expand(self, graph: GraphBuffers, batch: GraphBatch, drafts: int) -> FlashAttentionMetadata:
         bs, tokens = batch.bs, batch.bs * drafts
@@ -189,13 +232,18 @@ class PageTableBackend(AttentionBackend):
             save_kv(inputs)
         q = whole_query(inputs)
         tree = batch.forward_mode.is_target_verify() and not self._is_chain(batch)
+        window, page_size, known = layer.sliding_window_size, self.page_size, True
+        if tree and window >= 0:
+            expand = self.forward_metadata_spec_decode_expand
+            assert expand is not None
+            metadata = path_windows(metadata, expand, page_size, window)
+            tree, window, page_size, known = False, -1, 1, False
+        if self.implementation == "flash_attn" and self.has_package:
+            return self._by_library(inputs, metadata, tree, page_size)
         if layer.is_cross_attention:
             rows = self._encoder_rows(metadata)
         else:
-            causal = layer.is_causal and not tree
-            rows = self._rows(metadata, self.page_size, causal, layer.sliding_window_size)
-        if self.implementation == "flash_attn" and self.has_package:
-            return self._by_library(inputs, metadata, tree)
+            rows = self._rows(metadata, page_size, layer.is_causal and not tree, window, known)
         k_scale, v_scale = scales_of(inputs)
         scoring = scoring_of(layer, None if tree else inputs.sinks, k_scale)
         chosen = self.implementation
@@ -208,22 +256,24 @@ class PageTableBackend(AttentionBackend):
         drafts = attend_rows(q, *_held(inputs, own), scoring, v_scale=v_scale, implementation=chosen)
         return with_sinks(merge_natural((o, lse), drafts, chosen), inputs.sinks)
 
-    def _by_library(self, inputs: AttentionInputs, metadata: FlashAttentionMetadata, tree: bool) -> torch.Tensor:
+    def _by_library(
+        self, inputs: AttentionInputs, metadata: FlashAttentionMetadata, tree: bool, page_size: int
+    ) -> torch.Tensor:
         """By FlashAttention's own package, which follows the page table itself; a tree by two calls and their merge."""
         layer = inputs.layer
         if layer.is_cross_attention:
             assert metadata.encoder_page_table is not None
             assert metadata.encoder_lens_int32 is not None
             table, lens = metadata.encoder_page_table, metadata.encoder_lens_int32
-            return library_call(inputs, metadata, table, lens, self.page_size, self.num_splits, causal=False)[0]
+            return library_call(inputs, metadata, table, lens, page_size, self.num_splits, causal=False)[0]
         table, lens = metadata.page_table, metadata.cache_seqlens_int32
         causal = layer.is_causal and not tree
         own = partial(library_call, inputs, num_splits=self.num_splits)
         if not tree:
-            return own(metadata, table, lens, self.page_size, causal=causal, sinks=inputs.sinks)[0]
+            return own(metadata, table, lens, page_size, causal=causal, sinks=inputs.sinks)[0]
         expand = self.forward_metadata_spec_decode_expand
         assert expand is not None
-        o, lse = own(metadata, table, lens, self.page_size, causal=False)
+        o, lse = own(metadata, table, lens, page_size, causal=False)
         drafts = own(expand, expand.page_table, expand.cache_seqlens_int32, 1, causal=False, window=False)
         return with_sinks(merge_natural((o, lse), drafts, "auto"), inputs.sinks)
 
@@ -238,7 +288,7 @@ class PageTableBackend(AttentionBackend):
         table, lens = metadata.encoder_page_table, metadata.encoder_lens_int32
         assert table is not None
         assert lens is not None
-        indptr, indices = slots_of_table(table, lens, self.page_size, metadata.encoder_max_seq_len_k)
+        indptr, indices = slots_of_table(table, lens, self.page_size, self._encoded)
         return PagedRows(metadata.cu_seqlens_q, indptr, indices, metadata.max_seq_len_q, causal=False)
 
 

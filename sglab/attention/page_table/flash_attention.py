@@ -33,11 +33,14 @@ class FlashAttention3Backend(PageTableBackend):
         kv_dtypes=("float8_e4m3fn",),
         dtypes=("float16", "bfloat16"),
         sliding_window=True,
+        windows_in_trees=True,
         logit_cap=True,
         sinks=True,
         cross_attention=True,
+        encoders_in_graphs=True,
         bidirectional=True,
         bidirectional_window=True,
+        bidirectional_drafts=True,
         rope_apart=True,
     )
 

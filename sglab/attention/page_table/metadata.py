@@ -28,7 +28,7 @@ class FlashAttentionMetadata:
     max_seq_len_q: int = 1
     max_seq_len_k: int = 0
     encoder_lens_int32: torch.Tensor | None = None
-    """int32 [1], of a cross-attention layer, as the three below."""
+    """int32 [B], of a cross-attention layer, as the three below."""
     encoder_cu_seqlens_k: torch.Tensor | None = None
     encoder_page_table: torch.Tensor | None = None
     encoder_max_seq_len_k: int = 0
@@ -124,13 +124,20 @@ class StepBuffers:
         return self._by_size[size][: count + 1]
 
 
-def add_encoder(metadata: FlashAttentionMetadata, batch: ForwardBatch, req_to_token: torch.Tensor, size: int) -> None:
-    """Split the table of an encoder-decoder's one request: the encoder's tokens come first in its row."""
+def add_encoder(
+    metadata: FlashAttentionMetadata, batch: ForwardBatch, longest_encoder: int, req_to_token: torch.Tensor, size: int
+) -> None:
+    """Split the table of an encoder-decoder's requests: an encoder's tokens come first in its request's row."""
     assert batch.encoder_lens is not None
-    lens = batch.encoder_lens.to(torch.int32)
-    encoded, rows = int(lens.max()), batch.req_pool_indices
-    metadata.encoder_lens_int32, metadata.encoder_max_seq_len_k = lens, encoded
+    lens, rows = batch.encoder_lens.to(torch.int32), batch.req_pool_indices
+    metadata.encoder_lens_int32, metadata.encoder_max_seq_len_k = lens, longest_encoder
     metadata.encoder_cu_seqlens_k = indptr_of(lens)
-    metadata.encoder_page_table = page_table_of(token_table(req_to_token, rows, encoded), size)
-    own = req_to_token[rows, encoded : encoded + metadata.max_seq_len_k]
+    metadata.encoder_page_table = page_table_of(token_table(req_to_token, rows, longest_encoder), size)
+    own = table_behind(req_to_token, rows, batch.encoder_lens, metadata.max_seq_len_k)
     metadata.page_table = page_table_of(own, size)
+
+
+def table_behind(req_to_token: torch.Tensor, rows: torch.Tensor, starts: torch.Tensor, width: int) -> torch.Tensor:
+    """int32 [B, width]: the slots from each request's own start on; behind a row's end its last entry."""
+    at = starts.to(torch.int64)[:, None] + torch.arange(width, device=starts.device)
+    return req_to_token[rows.to(torch.int64)[:, None], at.clamp(max=req_to_token.shape[1] - 1)]

@@ -1,7 +1,8 @@
 """TARGET_VERIFY of trees, as FlashAttention serves it: the prefix and the drafts apart, then merged.
 
 The first call has no mask: every draft sees the whole prefix. The second has one query per request and a table of its
-own: each draft's ancestors, page size 1. Source: SGLang 0.5.9 `flashattention_backend.py`, `init_forward_metadata`.
+own: each draft's ancestors, page size 1. A layer with a window is served by one call instead, whose tables hold what
+each draft sees of both. Source: SGLang 0.5.9 `flashattention_backend.py`, `init_forward_metadata`.
 """
 
 from __future__ import annotations
@@ -48,6 +49,31 @@ def draft_mask(custom_mask: torch.Tensor, prefixes: torch.Tensor, drafts: int) -
     starts = torch.cumsum(widths, 0) - widths
     at = columns.repeat_interleave(drafts, 0) + starts[:, None]
     return custom_mask[at.flatten()].view(-1, drafts).to(torch.bool)
+
+
+def path_windows(
+    prefix: FlashAttentionMetadata, expand: FlashAttentionMetadata, page_size: int, window: int
+) -> FlashAttentionMetadata:
+    """Each draft a request of one query over the last window + 1 tokens of its own path, itself among them; page size
+    1. SGLang's `swa_spec_metadata` holds the whole path, for pages of one token alone, and its kernel applies the
+    window. By device work alone, so that a replay makes it again."""
+    lens, table = prefix.cache_seqlens_int32, prefix.page_table
+    drafts = len(expand.cache_seqlens_int32) // max(len(lens), 1)
+    before = lens.repeat_interleave(drafts)
+    total = before + expand.cache_seqlens_int32
+    kept = total.clamp(max=window + 1)
+    width = min(window + 1, table.shape[1] * page_size + drafts)
+    at = (total - kept)[:, None] + torch.arange(width, device=lens.device, dtype=torch.int32)
+    request = torch.arange(len(total), device=lens.device)[:, None] // max(drafts, 1)
+    pages = table[request, (at // page_size).clamp(max=table.shape[1] - 1)]
+    own = expand.page_table.gather(1, (at - before[:, None]).clamp(0, drafts - 1).to(torch.int64))
+    return FlashAttentionMetadata(
+        cache_seqlens_int32=kept,
+        cu_seqlens_q=expand.cu_seqlens_q,
+        cu_seqlens_k=indptr_of(kept),
+        page_table=torch.where(at < before[:, None], pages * page_size + at % page_size, own),
+        max_seq_len_k=width,
+    )
 
 
 def expand_metadata(

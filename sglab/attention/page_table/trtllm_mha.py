@@ -31,12 +31,13 @@ class TRTLLMHAAttnBackend(PageTableBackend):
         ),
         drafts="chain",
         graph_modes=GRAPH_MODES,
-        page_sizes=(16, 32, 64),
+        page_sizes=(16, 32, 64, 128),
         dtypes=("float16", "bfloat16"),
         kv_dtypes=("float8_e4m3fn", "nvfp4", "fp4_mx_block16"),
         sliding_window=True,
         sinks=True,
         bidirectional=True,
+        bidirectional_drafts=True,
     )
 
     def __init__(self, model_runner: ModelRunner) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from sglab.attention.selection.defaults import Pick
 from sglab.attention.selection.hardware import Hardware
+from sglab.attention.selection.models_0_5_23 import DEFAULTS, by_table
 from sglab.attention.selection.settings import Model, SelectionError, Settings
 
 DETERMINISTIC = ("ascend", "fa3", "fa4", "flashinfer", "intel_xpu", "triton")
@@ -108,6 +109,8 @@ def _by_model(hardware: Hardware, model: Model, asked: Settings) -> Pick | None:
         return _gpt_oss(hardware) if asked.none_set() else None
     if asked.attention_backend is not None:
         return None
+    if name in DEFAULTS:
+        return by_table(hardware, name, asked)
     if name in ("Llama4ForConditionalGeneration", "Llama4ForCausalLM") and hardware.device != "cpu":
         backend = {"hip": "aiter", "xpu": "intel_xpu"}.get(hardware.device) or _by_sm(hardware, "triton")
         return backend, "Llama 4: trtllm_mha on SM100, fa3 on SM90, aiter on AMD, intel_xpu on XPU, else triton"
@@ -298,8 +301,9 @@ def _fa4(hardware: Hardware, model: Model, chosen: Settings, notes: list[str]) -
     wanted = "fa4" in named and not model.use_mla and hardware.is_sm100_supported() and chain
     if not wanted or chosen.page_size == 128:
         return chosen
-    notes.append("fa4 takes page_size 128 for MHA on SM100: page_size is set to 128")
-    return replace(chosen, page_size=128)
+    size = 1 if model.architecture == "DiffusionGemmaForBlockDiffusion" else 128
+    notes.append(f"fa4 takes page_size {size} for {'blocks of Gemma' if size == 1 else 'MHA'} on SM100: it is set")
+    return replace(chosen, page_size=size)
 
 
 def _xpu_pages(hardware: Hardware, model: Model, chosen: Settings, notes: list[str]) -> Settings:

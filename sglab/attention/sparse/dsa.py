@@ -18,7 +18,7 @@ from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots
 from sglab.attention.arithmetic.chosen import IndexRows
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities, UnsupportedError
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import StepBuffers, steps
 from sglab.attention.rows import save_and_get_kv, save_kv, whole_query
@@ -70,6 +70,8 @@ class DeepseekSparseAttnBackend(AttentionBackend):
         kv_records=True,
         head_dims=((HEAD_DIM, LATENT_DIM),),
         topk_indices=True,
+        logit_cap=True,
+        sinks=True,
         rope_apart=True,
     )
 
@@ -190,7 +192,7 @@ class DeepseekSparseAttnBackend(AttentionBackend):
             return self._attend_records(inputs, pool)
         keys, values = save_and_get_kv(inputs)
         rows = self._dense() if inputs.topk_indices is None else self._chosen(inputs.topk_indices)
-        scoring, chosen = scoring_of(inputs.layer), self.implementation
+        scoring, chosen = scoring_of(inputs.layer, inputs.sinks), self.implementation
         return attend_rows(whole_query(inputs), keys, values, rows, scoring, implementation=chosen)[0]
 
     def _dense(self) -> PagedRows:
@@ -208,6 +210,9 @@ class DeepseekSparseAttnBackend(AttentionBackend):
     def _attend_records(self, inputs: AttentionInputs, pool: MLARecordTokenToKVPool) -> torch.Tensor:
         made, positions = self.forward_metadata, inputs.topk_indices
         assert made is not None
+        if inputs.layer.logit_cap:
+            got, remedy = str(inputs.layer.logit_cap), "Keep the keys as rows: kv_cache_dtype='auto'."
+            raise UnsupportedError("layer.logit_cap", f"0 for {self.name} over records", got, remedy)
         if inputs.save_kv_cache:
             save_kv(inputs)
         q, records = whole_query(inputs), pool.get_records(inputs.layer.layer_id)

@@ -77,6 +77,7 @@ def over_records(
         inputs.layer.scaling,
         is_fp8_kvcache=True,
         indices=slots[:, None],
+        attn_sink=_sinks(inputs),
         topk_length=lengths,
         implementation=operator_of(implementation),
     )
@@ -114,8 +115,13 @@ def over_widened(
     return flash_mla_sparse_fwd(
         *(q, keys, rows[:, None], shape.scaling, shape.v_head_dim),
         topk_length=lengths,
+        attn_sink=_sinks(inputs),
         implementation=chosen,
     )[0]
+
+
+def _sinks(inputs: AttentionInputs) -> torch.Tensor | None:
+    return None if inputs.sinks is None else inputs.sinks.float()
 
 
 def operator_of(implementation: str) -> str:

@@ -65,6 +65,7 @@ class AscendAttnBackend(AttentionBackend):
         cross_attention=True,
         sinks=True,
         bidirectional=True,
+        bidirectional_drafts=True,
         rope_apart=True,
         triton_helpers=False,
     )

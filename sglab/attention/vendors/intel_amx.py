@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots_of_table
+from sglab.attention.arithmetic.draft_windows import with_window
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
@@ -54,6 +55,7 @@ class IntelAMXAttnBackend(AttentionBackend):
         dtypes=("float16", "bfloat16"),
         kv_dtypes=("float8_e4m3fn",),
         sliding_window=True,
+        windows_in_trees=True,
         logit_cap=True,
         sinks=True,
         cross_attention=True,
@@ -139,6 +141,7 @@ class IntelAMXAttnBackend(AttentionBackend):
         out = q.new_empty((*q.shape[:2], layer.v_head_dim))
         assert made.extend_seq_lens is not None
         k_scale, v_scale = scales_of(inputs)
+        mask, window = _windowed(made, layer.sliding_window_size)
         extend_attention_cpu(
             q,
             inputs.k,
@@ -155,12 +158,12 @@ class IntelAMXAttnBackend(AttentionBackend):
             layer.scaling,
             layer.logit_cap,
             is_cross_attn=layer.is_cross_attention,
-            sliding_window=layer.sliding_window_size + 1,
+            sliding_window=window + 1,
             encoder_lens=batch.encoder_lens,
             sinks=inputs.sinks,
             k_scale=k_scale,
             v_scale=v_scale,
-            tree_mask=made.tree_mask,
+            tree_mask=mask,
             is_causal=layer.is_causal,
             implementation=self.implementation,
             check_values=False,
@@ -179,14 +182,27 @@ class IntelAMXAttnBackend(AttentionBackend):
         if made.extend_seq_lens is not None:
             batch = replace(batch, seq_lens=made.seq_lens, extend_seq_lens=made.extend_seq_lens, seq_lens_cpu=None)
         rows = token_rows(batch, self.req_to_token, made.max_extend_len)
-        rows = replace(rows, causal=layer.is_causal, window=layer.sliding_window_size)
-        if made.tree_mask is not None:
-            assert made.extend_seq_lens is not None
-            starts = torch.nn.functional.pad((made.extend_seq_lens * made.seq_lens).cumsum(0), (1, 0))
-            rows = replace(rows, custom_mask=made.tree_mask, mask_indptr=starts)
+        mask, window = _windowed(made, layer.sliding_window_size)
+        rows = replace(rows, causal=layer.is_causal, window=window)
+        if mask is not None:
+            rows = replace(rows, custom_mask=mask, mask_indptr=_mask_starts(made))
         k_scale, v_scale = scales_of(inputs)
         scoring, chosen = scoring_of(layer, inputs.sinks, k_scale), self.implementation
         return attend_rows(whole_query(inputs), keys, values, rows, scoring, v_scale=v_scale, implementation=chosen)[0]
+
+
+def _mask_starts(made: AMXMetadata) -> torch.Tensor:
+    """int64 [B + 1]: where each request's part of the flat mask begins."""
+    assert made.extend_seq_lens is not None
+    return torch.nn.functional.pad((made.extend_seq_lens * made.seq_lens).cumsum(0), (1, 0))
+
+
+def _windowed(made: AMXMetadata, window: int) -> tuple[torch.Tensor | None, int]:
+    """A tree's mask and the layer's window; both as one mask, along each draft's path, where there are both."""
+    mask, drafts = made.tree_mask, made.max_extend_len
+    if mask is None or drafts is None or window < 0:
+        return mask, window
+    return with_window(mask, _mask_starts(made), drafts, window), -1
 
 
 def token_rows(batch: ForwardBatch, req_to_token: torch.Tensor, max_extend_len: int | None) -> PagedRows:

@@ -22,10 +22,13 @@ class XPUAttentionBackend(PageTableBackend):
         graph_modes=GRAPH_MODES,
         dtypes=("float16", "bfloat16"),
         sliding_window=True,
+        windows_in_trees=True,
         logit_cap=True,
         sinks=True,
         cross_attention=True,
+        encoders_in_graphs=True,
         bidirectional=True,
         bidirectional_window=True,
+        bidirectional_drafts=True,
         rope_apart=True,
     )
