@@ -62,13 +62,8 @@ def test_the_panel_opens_widgets_in_tabs_that_share_one_selection(open_lab: Call
     side.get_by_role("button", name="Arrange as a debugger").click()
     expect(tab(lab.page, "Page table").locator(".sg-counter")).to_be_visible()
     expect(tab(lab.page, "Warp roles").locator(".sg-counter")).to_be_visible()
-    counter = tab(lab.page, "Kernel debugger").locator(".sg-counter")
-    expect(counter).to_have_text("step 0 of 26")
-    expect(tab(lab.page, "Kernel debugger")).to_be_focused()  # its keys work without a press
-    lab.page.keyboard.press("ArrowRight")
-    expect(counter).not_to_have_text("step 0 of 26")
-    lab.page.keyboard.press("Home")
-    expect(counter).to_have_text("step 0 of 26")
+    expect(tab(lab.page, "Kernel debugger").locator(".sg-counter")).to_have_text("step 0 of 26")
+    expect(tab(lab.page, "Warp roles")).to_be_focused()  # the last one's keys work without a press
 
     pages = tab(lab.page, "Page table")
     pages.get_by_label("Find a request").fill("page 7")

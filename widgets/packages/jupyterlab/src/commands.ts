@@ -97,8 +97,6 @@ export function addCommands({ app, tabs, icon, labShell, focus }: Surroundings):
         const ref = opened[beside] ?? notebook.panel.id;
         opened.push(tabs.open(notebook, thing, widget, mode ? { mode, ref } : { ref }).id);
       }
-      const stepped = opened[places.findIndex(({ widget }) => widget === "KernelDebugger")];
-      if (stepped) app.shell.activateById(stepped); // its keys are the ones that are pressed next
       return undefined;
     },
   });
