@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sglab import generate
+from sglab.compare_files import add_compare_options, compare_files
 from sglab.gpu.architecture import B200_SMS, H100_SMS
 from sglab.gpu.errors import GpuError
 from sglab.step_file import add_step_options, load_module, step_file
@@ -82,6 +83,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     step = commands.add_parser("step", help="open a kernel of your own in the debugger, in a browser")
     add_step_options(step)
+    add_compare_options(
+        commands.add_parser("compare", help="run two kernels on the same tensors and go back to where they part")
+    )
 
     generate.add_generate_options(commands.add_parser("generate", help="continue texts with a model"))
     generate.add_serve_options(commands.add_parser("serve", help="serve a model over OpenAI's HTTP API"))
@@ -243,6 +247,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print_ptx(options.name)
         elif options.command == "step":
             step_file(options)
+        elif options.command == "compare":
+            return compare_files(options)
         else:
             from sglab.run import decode
 

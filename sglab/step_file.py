@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 WIDGETS = ("KernelDebugger", "WarpRoles", "Barriers", "SharedMemory", "TensorMemory", "NanSpread")
 DEFAULT_BLOCK = (128,)
+FILE_HELP = (
+    "kernel.cu, kernel.ptx, or file.py::function (Triton, Gluon, Numba, CuTe DSL); a file's only kernel or function "
+    "needs no name"
+)
 SPECIFICATIONS = (
     "randn:1024:float32 (or rand, zeros, ones, arange, randint; a shape such as 2x3, a torch dtype), "
     "load:file.npy, a number, none; NAME=… for a parameter by name"
@@ -39,11 +43,16 @@ def dims(text: str) -> tuple[int, ...]:
 
 
 def add_step_options(step: argparse.ArgumentParser) -> None:
-    step.add_argument(
-        "file",
-        help="kernel.cu, kernel.ptx, or file.py::function (Triton, Gluon, Numba, CuTe DSL); a file's only "
-        "function needs no name",
-    )
+    step.add_argument("file", help=FILE_HELP)
+    add_launch_options(step)
+    step.add_argument("--widget", action="append", choices=WIDGETS, help="default: KernelDebugger; may be repeated")
+    step.add_argument("--port", type=int, default=0, help="of the page; a free one if not given")
+    step.add_argument("--no-browser", action="store_true", help="print the address instead of opening it")
+    step.add_argument("--html", type=Path, metavar="FILE", help="write a self-contained page instead, and end")
+
+
+def add_launch_options(step: argparse.ArgumentParser) -> None:
+    """How a kernel of a file is launched, and what it is given."""
     step.add_argument("--kernel", metavar="NAME", help="where the file has several; a part of the name will do")
     step.add_argument("--grid", type=dims, default=(1,), metavar="X,Y,Z", help="CTAs; default: 1")
     step.add_argument(
@@ -60,10 +69,6 @@ def add_step_options(step: argparse.ArgumentParser) -> None:
     step.add_argument("--option", action="append", default=[], metavar="-DNAME=1", help="for nvcc")
     step.add_argument("--include", action="append", default=[], metavar="FOLDER", help="for nvcc")
     step.add_argument("--seed", type=int, default=0, help="of random arguments; default: %(default)s")
-    step.add_argument("--widget", action="append", choices=WIDGETS, help="default: KernelDebugger; may be repeated")
-    step.add_argument("--port", type=int, default=0, help="of the page; a free one if not given")
-    step.add_argument("--no-browser", action="store_true", help="print the address instead of opening it")
-    step.add_argument("--html", type=Path, metavar="FILE", help="write a self-contained page instead, and end")
 
 
 def step_file(options: argparse.Namespace) -> None:
@@ -105,16 +110,22 @@ def _widget(kind: type[Widget], launch: CapturedLaunch) -> Widget:
 
 def launch_of(options: argparse.Namespace) -> CapturedLaunch | Capture:
     """The launch that the command line asks for, not run where that can be helped."""
+    return launch_from(options.file, options, *arguments(options.arg, options.seed))
+
+
+def launch_from(
+    file: str, options: argparse.Namespace, args: list[Any], named: dict[str, Any]
+) -> CapturedLaunch | Capture:
+    """The same of a file, as FILE or FILE::NAME, on arguments that are there already."""
     from sglab import gpu, stepping
 
-    args, named = arguments(options.arg, options.seed)
     device = gpu.EmulatedDevice(options.arch, sanitize=True)
-    file, _, function = options.file.partition("::")
-    path = Path(file)
+    place, _, name = file.partition("::")
+    path = Path(place)
     if path.suffix == ".py":
-        return _python(_attribute(path, function), options, device, args, named)
+        return _python(attribute(path, name), options, device, args, named)
     if path.suffix not in (".cu", ".ptx"):
-        raise LaunchError(f"file: expected a .cu or .ptx file, or file.py::function; got {options.file!r}")
+        raise LaunchError(f"file: expected a .cu or .ptx file, or file.py::function; got {file!r}")
     if named:
         raise LaunchError(f"--arg {next(iter(named))}=…: kernels of {path.suffix} files take arguments by position")
     if path.suffix == ".cu":
@@ -122,13 +133,29 @@ def launch_of(options: argparse.Namespace) -> CapturedLaunch | Capture:
     else:
         program = stepping.ptx(path)
     names = list(program)
-    if options.kernel is None and len(names) > 1:
+    wanted = name or options.kernel
+    if wanted is None and len(names) > 1:
         listed = ", ".join(shlex.quote(source_name(name)) for name in names)
         raise LaunchError(f"--kernel: {path.name} has {len(names)} kernels; choose one of {listed}")
-    kernel = program[options.kernel or names[0]]
+    kernel = program[wanted or names[0]]
     block = options.block or program.module(options.arch)[kernel.name].signature.reqntid or DEFAULT_BLOCK
     config = gpu.LaunchConfig(options.grid, block, options.cluster, options.smem)
     return stepping.step(kernel[config], *args, device=device)
+
+
+def is_kernel(function: Any) -> bool:
+    """Whether it is launched and not called: Triton's, Gluon's, Numba's, the CuTe DSL's."""
+    from sglab.stepping.triton import is_triton
+
+    return is_triton(function) or _is_numba(function) or _is_cute(function)
+
+
+def _is_numba(function: Any) -> bool:
+    return type(function).__module__.startswith(("numba.", "numba_cuda."))
+
+
+def _is_cute(function: Any) -> bool:
+    return hasattr(function, "_dsl_cls")  # what the CuTe DSL's decorators leave on a function
 
 
 def _python(
@@ -141,10 +168,10 @@ def _python(
 
     if is_triton(function):
         return step(function, options.grid, *args, device=device, **named)
-    if type(function).__module__.startswith(("numba.", "numba_cuda.")):
+    if _is_numba(function):
         configured = function[options.grid, options.block or DEFAULT_BLOCK, 0, options.smem]
         return step(configured, *args, device=device, **named)
-    if hasattr(function, "_dsl_cls"):  # what the CuTe DSL's decorators leave on a function
+    if _is_cute(function):
         return step(cute(function), *args, device=device, **named)
     if not callable(function):
         raise LaunchError(f"file: expected a kernel or a function; got {type(function).__name__}")
@@ -178,7 +205,7 @@ def load_module(path: Path) -> ModuleType:
     return module
 
 
-def _attribute(path: Path, name: str) -> Any:
+def attribute(path: Path, name: str) -> Any:
     """What a Python file calls `name`; without one, its only function."""
     module = load_module(path)
     if name and hasattr(module, name):

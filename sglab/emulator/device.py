@@ -18,7 +18,7 @@ from sglab.gpu.device import Launch
 from sglab.gpu.errors import LaunchError
 from sglab.gpu.fault import Fault, KernelError
 from sglab.gpu.findings import Finding
-from sglab.gpu.geometry import check_smem
+from sglab.gpu.geometry import check_smem, check_variables
 from sglab.gpu.integers import integer
 from sglab.gpu.progress import watched
 from sglab.gpu.ptx import Entry
@@ -204,8 +204,10 @@ class EmulatedDevice:
         launch.check_memory()
         try:
             kernel = launch.kernel.emulated
-            check_smem(launch.kernel.name, self.arch, kernel.static_smem, geometry.smem)
-            with watched(readable(launch.kernel.name), self.max_instructions):
+            name = readable(launch.kernel.name)
+            check_variables(name, launch.kernel.module.target, kernel.static_smem)
+            check_smem(name, self.arch, kernel.static_smem, geometry.smem)
+            with watched(name, self.max_instructions):
                 return call(
                     kernel,
                     geometry.grid,

@@ -37,6 +37,8 @@ _LIMITS: dict[int, Limits] = {
 }
 H100_SMS, B200_SMS = _LIMITS[90].sms, _LIMITS[100].sms
 """Streaming multiprocessors of the two products that plans are made for where no GPU says."""
+PLAIN_STATIC_SMEM = 49_152
+"""Bytes of variables in shared memory that ptxas allows for a target without a suffix."""
 MAX_THREADS = 1024
 MAX_GRID = (2**31 - 1, 65_535, 65_535)
 MAX_BLOCK = (1024, 1024, 64)

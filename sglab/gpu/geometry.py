@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, TypedDict
 
-from sglab.gpu.architecture import MAX_BLOCK, MAX_GRID, MAX_THREADS, Architecture
+from sglab.gpu.architecture import MAX_BLOCK, MAX_GRID, MAX_THREADS, PLAIN_STATIC_SMEM, Architecture
 from sglab.gpu.errors import LaunchError
 from sglab.gpu.integers import integer
 from sglab.gpu.signature import Dim3, Signature
@@ -170,6 +170,16 @@ def check_smem(name: str, arch: Architecture, static: int, dynamic: int) -> None
         raise LaunchError(
             f"{name}: shared memory is {static} bytes static + {dynamic} dynamic = {static + dynamic}; {arch} allows "
             f"{limit} per CTA. Use fewer stages or smaller tiles"
+        )
+
+
+def check_variables(name: str, target: str, static: int) -> None:
+    """What a kernel declares in shared memory has a limit of its own in ptxas, by the .target it was compiled for."""
+    if static > PLAIN_STATIC_SMEM and target[-1:] not in ("a", "f"):
+        raise LaunchError(
+            f"{name}: its variables in shared memory take {static} bytes; ptxas allows {PLAIN_STATIC_SMEM} for {target} "
+            f"(more for targets such as sm_90a and sm_100a). Declare the array extern, without a size, and give its "
+            f"bytes as dynamic shared memory: kernel[grid, block, {static}]"
         )
 
 

@@ -165,14 +165,18 @@ class Parting:
             return trace_both(here, (self.b.launch, self.b.position), self.address, most)
         return trace_one(here, self.address, most)
 
-    def __str__(self) -> str:
+    @property
+    def told(self) -> str:
+        """Where, and by which stores."""
         lines = [f"they part at {self.tensor}{list(self.index)}: a has {self.left}, b has {self.right}"]
         lines += [f"  {name} stored it: {store}" for name, store in (("a", self.a), ("b", self.b)) if store is not None]
-        if self.a is not None:
-            lines.append(
-                "  .parting.trace() goes back to the instruction that parts them; .parting.a.open() stands at the store"
-            )
         return "\n".join(lines)
+
+    def __str__(self) -> str:
+        if self.a is None:
+            return self.told
+        hint = "  .parting.trace() goes back to the instruction that parts them; .parting.a.open() stands at the store"
+        return f"{self.told}\n{hint}"
 
 
 @dataclass(frozen=True)
@@ -195,10 +199,18 @@ class Comparison:
         """Whether nothing differs."""
         return not self.differences
 
+    @property
+    def told(self) -> str:
+        """What differs and where they part, without what to write in Python next."""
+        return self._told("" if self.parting is None else self.parting.told)
+
     def __str__(self) -> str:
+        return self._told(str(self.parting))
+
+    def _told(self, parting: str) -> str:
         if self.equal:
             return f"{self.a} and {self.b} leave the same"
-        return "\n".join([f"a: {self.a}, b: {self.b}", *map(str, self.differences), str(self.parting)])
+        return "\n".join([f"a: {self.a}, b: {self.b}", *map(str, self.differences), parting])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """What a notebook shows where a cell ends with it."""

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from sglab.emulator.captures import CapturedLaunch
+from sglab.emulator.register_types import float_types
 from sglab.emulator.session_writers import Order, Source, Writer
 from sglab.emulator.state import MemoryAccess, Register, lanes
 from sglab.gpu.code import Instruction
 from sglab.stepping.matrix_moves import matrix_places, matrix_source, moves_8x8, tensor_cells
 
 _GUARD = re.compile(r"@(!?)([%$\w.]+)\s+")
+_BRACKETS = re.compile(r"\[[^\]]*\]")
+_LARGE = 1 << 40  # what is larger is a pointer
+_VIEWED = {("f16", 2): np.float16, ("f32", 4): np.float32, ("f64", 8): np.float64}
 _WORD = re.compile(r"[%$A-Za-z_][\w$%]*")
 _BETWEEN_LANES = ("mma.", "wmma.mma", "wgmma.", "movmatrix.", "shfl.", "redux.", "vote.", "match.", "activemask")
 
@@ -65,7 +71,8 @@ class Produced:
         return self.inputs[name].values[self.lane if lane is None else lane]
 
     def __str__(self) -> str:
-        values = ", ".join(f"{name}={_shown(self.value(name))}" for name in self.inputs)
+        addresses = " ".join(_BRACKETS.findall(self.instruction.text))
+        values = ", ".join(f"{name}={_shown(self.value(name), name in addresses)}" for name in self.inputs)
         source = "".join(f", {place}" for place in self.instruction.places)
         who = f"CTA {self.cta} warp {self.warp} lane {self.lane}"
         did = "" if self.executed else ", not executed"
@@ -81,6 +88,7 @@ class Producers:
     def __init__(self, launch: CapturedLaunch) -> None:
         self._session = CapturedLaunch.session(launch)
         self._code = launch.launch.kernel.code
+        self._types = float_types(self._code.kernel.statements())
 
     def leave(self) -> None:
         """Goes to the launch's start."""
@@ -136,6 +144,15 @@ class Producers:
             session.unbreak(number)
         return found
 
+    def _inputs(self, names: Iterable[str], registers: dict[str, Register]) -> dict[str, Register]:
+        """Those that exist; as floats where instructions use them so, for compilers declare .b32 for these, too."""
+        inputs = {name: registers[name] for name in names if name in registers}
+        for name, register in inputs.items():
+            dtype = _VIEWED.get((self._types.get(name, ""), register.values.itemsize))
+            if dtype is not None and register.type.startswith("b"):
+                inputs[name] = replace(register, values=register.values.view(dtype))
+        return inputs
+
     def _back(self, pcs: list[int], warp: int, cta: int) -> Instruction | None:
         moves = self._session.going_back(pcs, warp, cta)
         while True:
@@ -155,7 +172,7 @@ class Producers:
             registers = session.registers(warp, group, cta)
             executed = _executes(instruction, registers, lane)
             names = _read(instruction) if executed else [*_guard(instruction), name]
-            inputs = {each: registers[each] for each in names if each in registers}
+            inputs = self._inputs(names, registers)
             if not executed:
                 return Produced(instruction, session.now, cta, warp, lane, inputs, (), executed)
             if instruction.opcode.startswith("wgmma.mma_async"):
@@ -170,8 +187,7 @@ class Producers:
         """A wgmma, for one of its accumulators."""
         now = self._session.now
         accumulators = _results(instruction)
-        read = [each for each in _read(instruction) if each in registers]
-        inputs = {each: registers[each] for each in read}
+        inputs = self._inputs(_read(instruction), registers)
         adds = any(each.type == "pred" and bool(each.values[lane]) for each in inputs.values())
         number = accumulators.index(name) if name in accumulators else 0
         made = self._session.wgmma(warp, cta, lane, number, now)
@@ -251,7 +267,7 @@ class Producers:
             lane = lanes(writer.lanes or state.mask)[0]
             registers = session.registers(writer.warp, group, writer.cta)
             names = dict.fromkeys(_WORD.findall(writer.instruction.text))
-            inputs = {name: registers[name] for name in names if name in registers}
+            inputs = self._inputs(names, registers)
             return Produced(
                 writer.instruction,
                 session.now,
@@ -291,7 +307,7 @@ class Producers:
                 else:
                     return None
             stored = values[number] if number < len(values) else ""
-            inputs = {name: registers[name] for name in [*_guard(writer.instruction), stored] if name in registers}
+            inputs = self._inputs([*_guard(writer.instruction), stored], registers)
             return Produced(writer.instruction, session.now, cta, warp, lane, inputs)
         return None
 
@@ -325,5 +341,8 @@ def _results(instruction: Instruction) -> Sequence[str]:
     return _WORD.findall(body[: max(end, 0)])
 
 
-def _shown(value: Any) -> str:
-    return f"{value:.9g}" if getattr(value, "dtype", None) is not None and value.dtype.kind == "f" else str(value)
+def _shown(value: Any, address: bool) -> str:
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind == "f":
+        return f"{value:.9g}"
+    return f"{int(value):#x}" if kind in "iu" and (address or value >= _LARGE) else str(value)

@@ -51,6 +51,16 @@ def test_loads_grow_with_the_tokens_and_end_at_the_recorded_ones(shown: Locator)
     assert [int(text) for text in whole.all_text_contents()] == run.load[0].tolist()
 
 
+def test_the_mean_goes_through_no_number(shown: Locator) -> None:
+    crossed = """svg => { const mean = svg.querySelector(".sex-mean").getBBox().y;
+      return [...svg.querySelectorAll(".sex-number")].filter(number => {
+        const { y, height } = number.getBBox(); return mean > y + 2 && mean < y + height - 2; }).length; }"""
+    for end in range(12):
+        assert [shown.locator(".sex-load svg").nth(i).evaluate(crossed) for i in range(2)] == [0, 0], end
+        shown.press("[")
+        settled(shown.page)
+
+
 def test_blocks_say_what_is_padding(shown: Locator) -> None:
     routed = routing().passes[0].layers[0]
     shown.get_by_role("tab", name="Blocks").click()

@@ -63,6 +63,7 @@ def test_the_panel_opens_widgets_in_tabs_that_share_one_selection(open_lab: Call
     expect(tab(lab.page, "Page table").locator(".sg-counter")).to_be_visible()
     expect(tab(lab.page, "Warp roles").locator(".sg-counter")).to_be_visible()
     expect(tab(lab.page, "Kernel debugger").locator(".sg-counter")).to_have_text("step 0 of 26")
+    expect(tab(lab.page, "Warp roles")).to_be_focused()  # the last one's keys work without a press
 
     pages = tab(lab.page, "Page table")
     pages.get_by_label("Find a request").fill("page 7")
@@ -93,6 +94,7 @@ def test_a_tab_takes_the_whole_screen_and_closes(open_lab: Callable[..., LabNote
     panel(lab.page).get_by_role("button", name="Page table").click()
     pages = tab(lab.page, "Page table")
     expect(pages.locator(".sg-counter")).to_be_visible()
+    expect(pages).to_be_focused()
     area = pages.locator("xpath=ancestor::*[contains(@class, 'jp-MainAreaWidget')]")
     beside = pages.bounding_box()
     area.get_by_role("button", name="Full screen").click()
@@ -174,7 +176,9 @@ def test_the_launcher_begins_a_kernel_to_debug(open_lab: Callable[..., LabNotebo
     pytest.importorskip("triton")
     lab = open_lab(["1"], width=1440, height=900)
     lab.execute("launcher:create")
-    lab.page.locator(".jp-LauncherCard", has_text="Debug a kernel").click()
+    tile = lab.page.locator(".jp-LauncherCard", has_text="Debug a kernel")
+    expect(tile).to_be_in_viewport(ratio=1)  # the first thing of ours that a newcomer sees
+    tile.click()
     expect(lab.page.locator(".jp-NotebookPanel:visible h1")).to_contain_text("Debug a kernel")
     lab.page.wait_for_function("window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel")
     lab.run_all()

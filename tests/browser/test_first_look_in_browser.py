@@ -39,6 +39,33 @@ def test_it_fits_the_screen_and_a_picture_of_it_is_saved(page: Page, saved: Call
         assert Path(download.value.path()).read_bytes().startswith(begin)
 
 
+CANVASES = """svg => Promise.all(
+  [...new DOMParser().parseFromString(svg, "image/svg+xml").querySelectorAll("img")]
+    .filter(image => image.getAttribute("src"))  // others were never shown
+    .map(async image => {
+      const drawn = Object.assign(new Image(), { src: image.getAttribute("src") });
+      await drawn.decode();
+      return drawn.naturalWidth / parseFloat(image.style.width);
+    }))"""
+
+
+@pytest.mark.parametrize("name", ["PageTable", "WarpRoles", "OnlineSoftmax", "SharedMemory", "TensorMemory", "Layout"])
+def test_canvases_of_a_saved_picture_have_two_pixels_for_one(
+    page: Page, saved: Callable[[str], Path], name: str
+) -> None:
+    page.goto(saved(name).as_uri())
+    settled(page)
+    widget = page.locator(".sg-widget")
+    more(widget)
+    with page.expect_download() as download:
+        widget.get_by_role("button", name="SVG", exact=True).click()
+    ratios = page.evaluate(CANVASES, Path(download.value.path()).read_text())
+    assert ratios and min(ratios) > 1.9
+    settled(page)
+    shown = "canvases => canvases.filter(each => each.clientWidth).map(each => each.width / each.clientWidth)"
+    assert max(widget.locator("canvas").evaluate_all(shown)) < 1.1  # again as the screen needs them
+
+
 def test_panes_are_dragged_and_put_back(page: Page, saved: Callable[[str], Path]) -> None:
     page.set_viewport_size({"width": 1440, "height": 900})
     page.goto(saved("WarpRoles").as_uri())

@@ -8,11 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sglab import gpu
 from sglab.gpu import Architecture, LaunchError
 from sglab.gpu.geometry import Geometry, LaunchConfig, check_smem, launch_config, make_geometry
 from sglab.gpu.signature import Signature
 
 SM100 = Architecture.parse("sm_100a")
+PLAIN = """
+.version 8.0
+.target {target}
+.address_size 64
+.visible .entry k() {{
+  .shared .b8 a[{size}];
+  .reg .b32 %r;
+  mov.u32 %r, a;
+  ret;
+}}
+"""
 FREE = Signature("free", (), None, None, None)
 BOUND = Signature("bound", (), (128, 2, 1), None, (2, 1, 1))
 
@@ -143,3 +155,16 @@ def test_a_config_is_the_same_as_its_fields() -> None:
     fields = {"grid": (2, 8), "block": 256, "cluster": 2, "smem": 512, "overlaps": True}
     assert launch_config("k", None, None, fields) == config
     assert launch_config("k", (2, 8), 256, {"cluster": 2, "smem": 512, "overlaps": True}) == config
+
+
+@pytest.mark.parametrize(("target", "most"), [("sm_80", 49_152), ("sm_90", 49_152), ("sm_90a", 232_448)])
+def test_variables_in_shared_memory_have_the_compilers_limit(target: str, most: int) -> None:
+    """48 KiB, as ptxas 13.0 says for plain targets; those with a suffix may declare all of it."""
+    device = gpu.EmulatedDevice("sm_90a")
+    for size in (most, most + 1):
+        ptx = PLAIN.format(target=target, size=size)
+        if size <= most:
+            gpu.load(ptx)["k"].launch(device, grid=1, block=32)
+        else:
+            with pytest.raises(LaunchError, match=rf"^k: .*{size} bytes.*{most}"):
+                gpu.load(ptx)["k"].launch(device, grid=1, block=32)

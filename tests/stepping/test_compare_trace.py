@@ -1,5 +1,7 @@
 """`Parting.trace`: from the store at which two launches part to the instruction that parts them."""
 
+import re
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -104,6 +106,20 @@ def test_registers_of_other_names_are_followed_by_their_place(tensors) -> None:
     a, b = parting(tensors, step(KERNEL, *tensors), step(other, *tensors)).trace().steps[-1]
     assert (a.instruction.text, b.instruction.text) == (right, wrong.replace("%f", "%g"))
     assert a.value("%f1") == b.value("%g1")
+
+
+def test_floats_and_addresses_are_shown_as_such_however_they_are_declared(tensors) -> None:
+    """Triton and nvcc declare .b32 for floats, too; what the instructions make of them says what they hold."""
+    right, wrong = FAULTS[0]
+    plain = KERNEL.replace(".reg .f32", ".reg .b32")
+    assert plain != KERNEL
+    found = parting(tensors, step(plain, *tensors), step(plain.replace(right, wrong), *tensors)).trace()
+    value = found.steps[-1][0].value("%f1")
+    assert 1 <= value <= 2 and f"%f1={value:.9g}" in str(found)
+    # a function's trace goes on to the load of x
+    found = parting(tensors, step(plain, *tensors), lambda out: None).trace(most=100)
+    load = next(str(a) for a, _ in found.steps if a.instruction.opcode == "ld.global.f32")
+    assert re.search(r"%rd\d+=0x[0-9a-f]+", load), load
 
 
 def test_of_a_function_only_the_values_are_known(tensors) -> None:

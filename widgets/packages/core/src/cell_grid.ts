@@ -3,6 +3,7 @@
 
 import { framed, h } from "./dom";
 import type { Disposer } from "./emitter";
+import { pixelRatio } from "./pixels";
 import type { Theme } from "./theme";
 import type { Tooltip } from "./tooltip";
 
@@ -70,6 +71,7 @@ export class CellGrid {
   #cursor: Cell = { row: 0, column: 0 };
   #frame = framed(() => this.#draw());
   #measured = false;
+  #ratio = 1; // pixels of the canvas per pixel of the page
   #bar = 0; // pixels of the bar that scrolls sideways
   #size = { width: 0, height: 0 };
 
@@ -183,7 +185,7 @@ export class CellGrid {
     const { width, height } = this.#size;
     if (!width || !height) return;
     const theme = this.options.theme();
-    context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    context.setTransform(this.#ratio, 0, 0, this.#ratio, 0, 0);
     context.clearRect(0, 0, width, height);
     context.textBaseline = "middle";
     const { rows, columns, cellWidth, cellHeight, headerWidth, headerHeight } = this.#geometry;
@@ -220,7 +222,8 @@ export class CellGrid {
 
   /** Makes the canvas as large as what is seen of the cells; one that is already keeps its memory. */
   #fit(): void {
-    if (this.#measured) return;
+    if (this.#measured && this.#ratio === pixelRatio()) return;
+    this.#ratio = pixelRatio();
     const bar = Math.max(0, this.#scroller.offsetHeight - this.#scroller.clientHeight - 2);
     if (bar !== this.#bar) {
       this.#bar = bar;
@@ -230,7 +233,7 @@ export class CellGrid {
     this.#measured = width > 0 && height > 0;
     this.#size = { width, height };
     const canvas = this.#canvas;
-    const pixels = [Math.round(width * devicePixelRatio), Math.round(height * devicePixelRatio)] as const;
+    const pixels = [Math.round(width * this.#ratio), Math.round(height * this.#ratio)] as const;
     if (canvas.width !== pixels[0]) canvas.width = pixels[0];
     if (canvas.height !== pixels[1]) canvas.height = pixels[1];
     canvas.style.width = `${width}px`;

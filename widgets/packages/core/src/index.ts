@@ -21,6 +21,7 @@ export type { KeyBinding } from "./keys";
 export { type LegendItem, legendMark, legendScale } from "./legend";
 export { formatLengths, parseLengths } from "./lengths";
 export { pictureOf, pixelsOf } from "./picture";
+export { pixelRatio } from "./pixels";
 export { followRun } from "./recorded";
 export { type Facet, type SelectionStore, sameSelection } from "./selection";
 export { type WhenInSight, whenInSight } from "./sight";

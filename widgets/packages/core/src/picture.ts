@@ -1,6 +1,7 @@
 // A widget's picture as a file: what is shown, its header and badge, without the controls. Canvases become images.
 
 import { h } from "./dom";
+import { withPixels } from "./pixels";
 
 const HTML = "http://www.w3.org/1999/xhtml";
 const MARGIN = 8;
@@ -55,12 +56,13 @@ export async function pixelsOf(picture: Picture, scale: number, type: string): P
 
 /** Offers a file to the reader. */
 export async function download(root: HTMLElement, kind: "png" | "svg"): Promise<void> {
-  const picture = pictureOf(root);
+  const ratio = Math.max(2, devicePixelRatio);
+  const picture = await withPixels(root, ratio, () => pictureOf(root));
   const title = root.querySelector(".sg-title")?.textContent ?? "sglab";
   const link = h("a", { download: `${title.toLowerCase().replaceAll(/\W+/g, "-")}.${kind}` });
   link.href =
     kind === "png"
-      ? await pixelsOf(picture, Math.max(2, devicePixelRatio), "image/png")
+      ? await pixelsOf(picture, ratio, "image/png")
       : URL.createObjectURL(new Blob([picture.svg], { type: "image/svg+xml" }));
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);

@@ -207,6 +207,6 @@ describe("a saved trace", async () => {
     off();
     source.set("kernel", "c");
     expect([source.get("kernel"), told]).toEqual(["c", 1]);
-    await expect(source.call()).rejects.toThrow("Open the notebook");
+    await expect(source.call()).rejects.toThrow("a notebook or sglab step");
   });
 });

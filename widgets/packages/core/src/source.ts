@@ -170,7 +170,9 @@ export class SavedSource implements AnySource {
 
   call(): Promise<never> {
     return Promise.reject(
-      new Error("This is a saved trace, without Python. Open the notebook that saved it to change the data."),
+      new Error(
+        "This is a saved trace, without Python. What saved it, a notebook or sglab step, has the rest.",
+      ),
     );
   }
 

@@ -1,6 +1,7 @@
 // Light or dark, and the colours a canvas needs as strings. DOM and SVG use the CSS variables of core.css directly.
 
 import type { Disposer } from "./emitter";
+import { REDRAW } from "./pixels";
 
 export interface Theme {
   dark: boolean;
@@ -74,6 +75,7 @@ export function watchTheme(root: HTMLElement, disposer: Disposer, changed: () =>
     settled = setTimeout(update, SETTLE_MS);
   };
   apply();
+  root.addEventListener(REDRAW, changed);
   const observer = new MutationObserver(updateTwice);
   const watched = { attributes: true, attributeFilter: ATTRIBUTES };
   observer.observe(document.body, watched);
@@ -82,6 +84,7 @@ export function watchTheme(root: HTMLElement, disposer: Disposer, changed: () =>
   system.addEventListener("change", updateTwice);
   disposer.add(() => {
     observer.disconnect();
+    root.removeEventListener(REDRAW, changed);
     clearTimeout(settled);
     system.removeEventListener("change", updateTwice);
   });

@@ -10,6 +10,7 @@ const CHART = 118;
 const TOP = 16;
 const AXIS = 16;
 const LABELLED = 26;
+const NUMBER = 11; // px: how high a bar's number is
 
 export class LoadView {
   readonly element: HTMLElement;
@@ -98,10 +99,18 @@ function bars(
     );
     if (step >= LABELLED) {
       const middle = x + bar / 2;
+      const above = y(value) - 3;
+      const crossed = y(mean) > above - NUMBER && y(mean) < above + 2;
+      const inside = crossed && bottom - y(value) > NUMBER + 3;
       counts.push(
         s(
           "text",
-          { x: middle, y: y(value) - 3, "text-anchor": "middle", class: "sex-axis sex-number" },
+          {
+            x: middle,
+            y: inside ? y(value) + NUMBER : crossed ? y(mean) - 3 : above,
+            "text-anchor": "middle",
+            class: `sex-axis sex-number${inside ? " sex-inside" : ""}`,
+          },
           String(value),
         ),
       );
@@ -118,5 +127,5 @@ function bars(
       parts.push(s("line", { x1: x - 1, x2: x - 1, y1: TOP, y2: bottom + 4, class: "sex-edge" }));
   });
   const line = s("line", { x1: LEFT, x2: width - RIGHT, y1: y(mean), y2: y(mean), class: "sex-mean" });
-  svg.replaceChildren(...parts, line, ...counts); // numbers last: no line goes through them
+  svg.replaceChildren(...parts, line, ...counts);
 }

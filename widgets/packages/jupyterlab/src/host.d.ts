@@ -261,7 +261,7 @@ declare module "@jupyterlab/application" {
 
 declare module "@jupyterlab/launcher" {
   export interface ILauncher {
-    add(item: { command: string; category: string; rank?: number }): unknown;
+    add(item: { command: string; category: string; rank?: number; kernelIconUrl?: string }): unknown;
   }
   export const ILauncher: unknown;
 }

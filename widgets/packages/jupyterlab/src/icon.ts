@@ -6,3 +6,6 @@ const SVG = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 16 
 <path d="M9 9h6v6H9z"/></g></svg>`;
 
 export const icon = new LabIcon({ name: "sglab:icon", svgstr: SVG });
+
+/** The same for the launcher's tiles of notebooks, which have no other. */
+export const iconUrl = `data:image/svg+xml,${encodeURIComponent(SVG)}`;

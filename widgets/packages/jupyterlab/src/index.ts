@@ -10,7 +10,7 @@ import { ICommandPalette } from "@jupyterlab/apputils";
 import { ILauncher } from "@jupyterlab/launcher";
 import { INotebookTracker } from "@jupyterlab/notebook";
 import { addCommands, addToPalette, COMMANDS, currentTab } from "./commands";
-import { icon } from "./icon";
+import { icon, iconUrl } from "./icon";
 import style from "./jupyterlab.css";
 import { kernelOf, type NotebookKernel } from "./notebook_kernel";
 import { Panel } from "./panel";
@@ -39,7 +39,8 @@ const workbench: JupyterFrontEndPlugin = {
     };
     addCommands({ app, tabs, icon, labShell, focus });
     if (palette) addToPalette(palette);
-    launcher?.add({ command: COMMANDS.debug, category: "sglab", rank: 0 });
+    // It begins a notebook, and in a category of its own it would lie below the screen's edge.
+    launcher?.add({ command: COMMANDS.debug, category: "Notebook", rank: 1000, kernelIconUrl: iconUrl });
     if (restorer) tabs.restore(restorer, COMMANDS.restore);
 
     document.addEventListener("sglab:open", (event) => {

@@ -46,6 +46,7 @@ export class Tab extends Panel {
     super();
     this.addClass("sglab-tab");
     this.#thing = thing?.number;
+    this.node.addEventListener("focus", this.#handOn);
     this.#say(`Looking for the notebook ${args.path} …`);
   }
 
@@ -160,6 +161,28 @@ export class Tab extends Panel {
     this.args.model = model;
     this.events.changed();
     await view.renderModel(new MimeModel({ data, trusted: true }));
+    await this.#drawn(view);
+    this.#handOn();
+  }
+
+  /** JupyterLab gives the focus to the tab; the keys are those of the widget in it. */
+  #handOn = (): void => {
+    if (document.activeElement === this.node)
+      this.node.querySelector<HTMLElement>(".sg-widget")?.focus({ preventScroll: true });
+  };
+
+  /** A widget draws itself once its script has come. */
+  #drawn(view: IRenderer): Promise<void> {
+    return new Promise((done) => {
+      const look = () => {
+        if (this.#view === view && !this.node.querySelector(".sg-widget")) return;
+        watcher.disconnect();
+        done();
+      };
+      const watcher = new MutationObserver(look);
+      watcher.observe(this.node, { childList: true, subtree: true });
+      look();
+    });
   }
 
   #drop(): void {

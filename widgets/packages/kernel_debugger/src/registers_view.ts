@@ -1,6 +1,6 @@
 // The live registers of the focused warp: a row per register, a column per lane, colour or numbers in the cells.
 
-import { CanvasPaint, CellGrid, type Disposer, h, type Theme, type Tooltip } from "@sglab/core";
+import { CellGrid, type Disposer, h, sharedPaint, type Theme, type Tooltip } from "@sglab/core";
 import type { Range } from "@sglab/memory/cividis";
 import { replaceKeepingFocus } from "./kept_children";
 import type { State } from "./protocol";
@@ -47,7 +47,6 @@ export class RegistersView {
   #mask = 0;
   #nameWidth = 0;
   #shownGeometry = "";
-  #paint: CanvasPaint | undefined;
   #picked: string | undefined;
   #owner = "";
   /** What is said where there is no register. */
@@ -80,10 +79,7 @@ export class RegistersView {
         paintColumnHeader: (context, column, rect) => paintLane(context, column, rect, this.#look()),
         describe: ({ row, column }) => this.#describe(row, column),
         select: ({ row }) => this.#pick(this.#rows[row]?.register.name),
-        resized: () => {
-          this.#paint = undefined; // the screen may be another one
-          this.#measure();
-        },
+        resized: () => this.#measure(),
       },
       disposer,
     );
@@ -133,11 +129,10 @@ export class RegistersView {
   }
 
   #look(): RegistersLook {
-    this.#paint ??= new CanvasPaint(devicePixelRatio);
     const values = this.#cells.value === "values";
     return {
       theme: this.theme(),
-      paint: this.#paint,
+      paint: sharedPaint(),
       mask: this.#mask,
       format: this.#numbers,
       values,

@@ -109,5 +109,5 @@ test("registers have the values that they had then; a warp whose registers were 
 });
 
 test("what needs Python is refused with what to do", async () => {
-  await expect((await opened()).ask()).rejects.toThrow(/saved page.*Open the notebook/);
+  await expect((await opened()).ask()).rejects.toThrow(/saved page.*a notebook or sglab step/);
 });

@@ -19,7 +19,7 @@ interface Content {
 
 const EVERYTHING = 2 ** 31 - 1;
 const REFUSAL =
-  "This is a saved page, without Python: it steps between the moments it holds. Open the notebook for more.";
+  "This is a saved page, without Python: it steps between the moments it holds. What saved it, a notebook or sglab step, has the rest.";
 
 /** Byte strings one after the other. */
 interface Strings {

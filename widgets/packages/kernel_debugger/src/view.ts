@@ -360,7 +360,7 @@ export function makeView({
       if (!live)
         frame.notify(
           "info",
-          `A saved page: it holds ${driver.backend.positions?.length ?? 0} moments and steps between them. Open the notebook to run the launch.`,
+          `A saved page: it holds ${driver.backend.positions?.length ?? 0} moments and steps between them. What saved it, a notebook or sglab step, runs the launch further.`,
         );
     },
     keys: () =>

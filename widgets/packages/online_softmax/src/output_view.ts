@@ -1,6 +1,6 @@
 // O as strips of cells: the accumulator, O / d, the float64 answer, and their difference.
 
-import { h, type Theme } from "@sglab/core";
+import { h, pixelRatio, type Theme } from "@sglab/core";
 import type { Numbers } from "@sglab/protocol";
 import { number } from "./numbers";
 
@@ -26,7 +26,7 @@ export function outputView(): OutputView {
   return {
     root,
     paint(strips, theme, width) {
-      const ratio = devicePixelRatio || 1;
+      const ratio = pixelRatio();
       const height = strips.length * (ROW + 4);
       canvas.width = Math.round(width * ratio);
       canvas.height = Math.round(height * ratio);

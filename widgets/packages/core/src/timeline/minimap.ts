@@ -3,6 +3,7 @@
 import type { Look } from "../colors";
 import { h } from "../dom";
 import type { Disposer } from "../emitter";
+import { pixelRatio } from "../pixels";
 import type { Theme } from "../theme";
 import type { TimelineModel, TimelineRow } from "./model";
 import type { Pyramid } from "./pyramid";
@@ -48,7 +49,7 @@ export class Minimap {
     theme: Theme,
     width: number,
   ): void {
-    const key = `${width} ${devicePixelRatio} ${theme.dark} ${theme.background}`;
+    const key = `${width} ${pixelRatio()} ${theme.dark} ${theme.background}`;
     if (key !== this.#drawn) this.#drawWhole(model, pyramids, width);
     this.#drawn = key;
     const context = fit(this.canvas, width, HEIGHT);
@@ -111,7 +112,8 @@ export function fit(
   width: number,
   height: number,
 ): CanvasRenderingContext2D | null {
-  const [w, t] = [Math.round(width * devicePixelRatio), Math.round(height * devicePixelRatio)];
+  const ratio = pixelRatio();
+  const [w, t] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== w || canvas.height !== t) {
     canvas.width = w;
     canvas.height = t;
@@ -119,7 +121,7 @@ export function fit(
     canvas.style.height = `${height}px`;
   }
   const context = canvas.getContext("2d");
-  context?.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+  context?.setTransform(ratio, 0, 0, ratio, 0, 0);
   context?.clearRect(0, 0, width, height);
   return context;
 }
