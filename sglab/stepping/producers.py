@@ -16,6 +16,7 @@ from sglab.emulator.session_writers import Order, Source, Writer
 from sglab.emulator.state import MemoryAccess, Register, lanes
 from sglab.gpu.code import Instruction
 from sglab.stepping.matrix_moves import matrix_places, matrix_source, moves_8x8, tensor_cells
+from sglab.stepping.shuffles import shuffled
 
 _GUARD = re.compile(r"@(!?)([%$\w.]+)\s+")
 _BRACKETS = re.compile(r"\[[^\]]*\]")
@@ -41,6 +42,7 @@ class Produced:
         accumulator, held: of a wgmma that adds to it, the register, and what it held at the issue: nothing that means
             anything where an earlier wgmma was still at work on it.
         result: of a wgmma, what it left in the accumulator.
+        taken: of a shuffle, the register and the lane that it takes the value from.
     """
 
     instruction: Instruction
@@ -55,6 +57,7 @@ class Produced:
     accumulator: str = ""
     held: Any = field(default=None, repr=False)
     result: tuple[float, ...] = ()
+    taken: tuple[str, int] | None = None
 
     @property
     def who(self) -> tuple[int, int, int]:
@@ -67,18 +70,29 @@ class Produced:
         return self.instruction.opcode.startswith(_BETWEEN_LANES)
 
     def value(self, name: str, lane: int | None = None) -> Any:
-        """What a register that it reads holds, of its own lane unless another is given."""
-        return self.inputs[name].values[self.lane if lane is None else lane]
+        """What a register that it reads holds, of the lane that the value comes from unless another is given."""
+        return self.inputs[name].values[self.lane_of(name) if lane is None else lane]
+
+    def lane_of(self, name: str) -> int:
+        """The lane whose register it reads: its own, but for what a shuffle takes."""
+        return self.taken[1] if self.taken is not None and self.taken[0] == name else self.lane
 
     def __str__(self) -> str:
+<<<<<<< HEAD
         addresses = " ".join(_BRACKETS.findall(self.instruction.text))
         values = ", ".join(f"{name}={_shown(self.value(name), name in addresses)}" for name in self.inputs)
+=======
+        values = ", ".join(f"{name}={_shown(self.value(name))}{self._from(name)}" for name in self.inputs)
+>>>>>>> w-trust
         source = "".join(f", {place}" for place in self.instruction.places)
         who = f"CTA {self.cta} warp {self.warp} lane {self.lane}"
         did = "" if self.executed else ", not executed"
         did += ", carried out later" if self.order is not None else ""
         text = f"PTX line {self.instruction.ptx_line} `{self.instruction.text}`{source}"
         return f"{text} ({who}{did}): {values or 'no registers'}"
+
+    def _from(self, name: str) -> str:
+        return f" of lane {self.lane_of(name)}" if self.taken is not None and self.taken[0] == name else ""
 
 
 class Producers:
@@ -101,7 +115,7 @@ class Producers:
 
     def of(self, step: Produced, name: str, lane: int | None = None) -> Produced | None:
         """The instruction that gave a register the value that a step reads; None if none did."""
-        session, lane = self._session, step.lane if lane is None else lane
+        session, lane = self._session, step.lane_of(name) if lane is None else lane
         session.seek(step.position)
         pcs = self._code.kernel.writers_of(name)
         while pcs:
@@ -178,7 +192,9 @@ class Producers:
             if instruction.opcode.startswith("wgmma.mma_async"):
                 return self._product(instruction, cta, warp, lane, name, registers)
             sources = self._sources(instruction, group, cta, warp, lane, name, registers)
-            return Produced(instruction, session.now, cta, warp, lane, inputs, sources)
+            shuffles = instruction.opcode.startswith("shfl.sync.")
+            taken = shuffled(instruction.text, registers, lane) if shuffles else None
+            return Produced(instruction, session.now, cta, warp, lane, inputs, sources, taken=taken)
         return None
 
     def _product(

@@ -185,8 +185,8 @@ def _text(step: Produced, alike: bool) -> str:
 def _differing(one: Produced, other: Produced) -> tuple[str, str, int, int] | None:
     """The first register that both read with different values: its names, and the lanes of either."""
     for mine, theirs in zip(one.inputs, other.inputs, strict=False):
-        lanes = [(one.lane, other.lane)]
-        if one.between_lanes:
+        lanes = [(one.lane_of(mine), other.lane_of(theirs))]
+        if one.between_lanes and one.taken is None:
             lanes += [(lane, lane) for lane in range(32)]
         for lane, of in lanes:
             if not np.array_equal(_bits(one.value(mine, lane)), _bits(other.value(theirs, of))):

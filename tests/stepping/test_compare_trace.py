@@ -100,6 +100,35 @@ def test_an_injected_fault_is_named(tensors, right, wrong) -> None:
     assert not tensors[1].any()
 
 
+SHUFFLES = {
+    "bfly.b32 %r9, %r8, 1, 31": lambda lane: lane ^ 1,
+    "down.b32 %r9, %r8, 4, 31": lambda lane: lane + 4 if lane < 28 else lane,
+    "down.b32 %r9|%p3, %r8, 3, 0x181f": lambda lane: lane + 3 if lane % 8 < 5 else lane,
+    "up.b32 %r9, %r8, 2, 0": lambda lane: lane - 2 if lane >= 2 else lane,
+    "up.b32 %r9, %r8, %r3, 0x1000": lambda lane: lane,
+    "idx.b32 %r9, %r8, 5, 31": lambda lane: 5,
+    "idx.b32 %r9, %r8, %r1, 0x101f": lambda lane: lane,
+}
+
+
+@pytest.mark.parametrize("shuffle", SHUFFLES)
+@pytest.mark.parametrize("first", [0, 6, 29])
+def test_a_shuffle_names_the_lane_that_the_value_comes_from(tensors, shuffle, first) -> None:
+    """All lanes' values differ; only that one's matters. Lanes before `first` store nothing that differs."""
+    text = KERNEL.replace("bfly.b32 %r9, %r8, 1, 31", shuffle)
+    text = text.replace(
+        "sub.f32 %f7, %f6, %f1;", f"mov.f32 %f7, %f6; setp.lt.u32 %p1, %r1, {first}; @%p1 mov.f32 %f7, %f1;"
+    )
+    wrong = text.replace("mul.f32 %f2, %f1, 0f40400000;", "mul.f32 %f2, %f1, 0f41400000;")
+    found = parting(tensors, step(text, *tensors), step(wrong, *tensors)).trace()
+    at = next(i for i, (a, _) in enumerate(found.steps) if a.instruction.opcode.startswith("shfl"))
+    (a, b), (before, _) = found.steps[at : at + 2]
+    lane = SHUFFLES[shuffle](a.lane)
+    assert (a.taken, b.taken) == (("%r8", lane), ("%r8", lane))
+    assert before.instruction.text == "mov.b32 %r8, %f5;" and before.lane == lane, str(found)
+    assert f" of lane {lane}" in str(a) and a.value("%r8") == before.value("%f5").view("uint32")
+
+
 def test_registers_of_other_names_are_followed_by_their_place(tensors) -> None:
     right, wrong = FAULTS[0]
     other = KERNEL.replace(right, wrong).replace("%f", "%g").replace("%r", "%s")
