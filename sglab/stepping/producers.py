@@ -78,12 +78,9 @@ class Produced:
         return self.taken[1] if self.taken is not None and self.taken[0] == name else self.lane
 
     def __str__(self) -> str:
-<<<<<<< HEAD
         addresses = " ".join(_BRACKETS.findall(self.instruction.text))
-        values = ", ".join(f"{name}={_shown(self.value(name), name in addresses)}" for name in self.inputs)
-=======
-        values = ", ".join(f"{name}={_shown(self.value(name))}{self._from(name)}" for name in self.inputs)
->>>>>>> w-trust
+        shown = {name: _shown(self.value(name), name in addresses) for name in self.inputs}
+        values = ", ".join(f"{name}={value}{self._from(name)}" for name, value in shown.items())
         source = "".join(f", {place}" for place in self.instruction.places)
         who = f"CTA {self.cta} warp {self.warp} lane {self.lane}"
         did = "" if self.executed else ", not executed"

@@ -28,6 +28,12 @@ from tests.support.launches.recorded import mla_sm100, mla_sm100_session
 from tests.support.launches.session_lines import SESSION_PTX
 
 
+CUT = """(cell) => [cell, ...cell.querySelectorAll("span")]
+  .filter((part) => part.scrollWidth > part.clientWidth + 1 && part.clientWidth > 0)
+  .map((part) => part.textContent)"""
+"""Texts that are not shown whole."""
+
+
 @pytest.fixture(scope="module")
 def widget() -> Barriers:
     return Barriers(mla_sm100())
@@ -145,6 +151,23 @@ def test_who_waits_and_since_when(host: Host, widget: Barriers) -> None:
     page.get_by_role("button", name=name, exact=True).click()
     expect(page.locator(".sg-details")).to_contain_text(f"CTA 0 warp 8 (mma) since {int(waits.since[row]):,}")
     assert line(page, name)["waiting"].split() == ["w8", f"{middle - int(waits.since[row]):,}"]
+
+
+@pytest.mark.parametrize("width", [1000, 1440])
+def test_how_many_wait_is_whole_when_their_roles_are_several(host: Host, widget: Barriers, width: int) -> None:
+    """At the cluster's barrier warps of several roles wait: counts of each did not fit and were cut to "w" and "×"."""
+    host.page.set_viewport_size({"width": width, "height": 900})
+    page = show(host, widget)
+    waits = page.locator(".sg-timeline-line").filter(has=page.get_by_role("button", name="cluster barrier", exact=True))
+    several = 0
+    for position in range(1000, len(mla_sm100()), 1500):
+        selection.set(moment=position)
+        host.flush()
+        page.evaluate(DRAWN)
+        if waits.locator(".sbr-chip .sg-swatch").count() > 1:
+            several += 1
+            assert waits.locator(".sbr-waiting").evaluate(CUT) == []
+    assert several
 
 
 def test_who_has_arrived_and_who_has_still_to(host: Host) -> None:

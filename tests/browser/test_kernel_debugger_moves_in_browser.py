@@ -63,6 +63,7 @@ def test_warps_are_focused_by_press_key_and_selection(host: Host, widget: Kernel
     page = show(host, widget)
     page.locator(".kd-warp").nth(2).click()
     expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 2 of CTA 0")
+    expect(page.locator(".kd-warps")).to_contain_text("chosen by you · Esc: the one that runs")
     assert selection.value == {"cta": 0, "warp": 2, "moment": 0, "launch": widget.launch_name}
     frame(page).press("ArrowDown")
     expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 3 of CTA 0")
@@ -71,7 +72,7 @@ def test_warps_are_focused_by_press_key_and_selection(host: Host, widget: Kernel
     expect(page.locator(".kd-warp[aria-pressed=true]")).to_contain_text("1")
     frame(page).press("Escape")
     assert selection.value == {}
-    expect(page.locator(".kd-warps")).to_contain_text("focus follows")
+    expect(page.locator(".kd-warps")).to_contain_text("the one that ran last is shown")
 
 
 def test_opening_a_debugger_moves_nothing(host: Host) -> None:

@@ -96,6 +96,19 @@ def test_a_cell_shows_its_value_its_place_in_the_matrix_and_its_writer(host: Hos
     assert selection.value["cta"] == 0
 
 
+def test_the_legend_says_whose_lanes_are_left_when_a_warp_is_selected(host: Host) -> None:
+    page = show(host, TensorMemory(mla_sm100()))
+    legend = page.locator(".stm-legend")
+    expect(legend).to_contain_text("free")
+    expect(legend).not_to_contain_text("reach")
+    selection.set(cta=0, warp=9)
+    host.flush()
+    expect(legend).to_contain_text("out of reach of warp 9 (load) of CTA 0 · Esc shows all alike")
+    frame = page.locator(".sg-widget")
+    frame.press("Escape")
+    expect(legend).not_to_contain_text("reach")
+
+
 def test_stepping_moves_the_session_and_back(host: Host) -> None:
     made = product()
     widget = TensorMemory(made.session)

@@ -74,23 +74,25 @@ function pendingParts({ pending, expected, fresh }: BarrierState): (HTMLElement 
   return [h("span", { class: "sbr-dots" }, ...dots), text];
 }
 
-/** Per role, the warp or how many of them. */
+/** Their roles, then the warp or how many of them: one number for all, since one per role does not fit. */
 function waitingParts(launch: Launch, waiting: Waiter[]): HTMLElement[] {
+  const [first] = waiting;
+  if (!first) return [];
   const byRole = new Map<string, Waiter[]>();
   for (const waiter of waiting) {
     const role = launch.meta.roles[waiter.row] as string;
     byRole.set(role, [...(byRole.get(role) ?? []), waiter]);
   }
-  return [...byRole].slice(0, ROLES_SHOWN).map(([role, mine]) => {
+  const swatches = [...byRole.keys()].slice(0, ROLES_SHOWN).map((role) => {
     const swatch = h("i", { class: "sg-swatch" });
     swatch.style.background = cssBackground((ROLE_LOOKS as Record<string, Look>)[role] ?? ROLE_LOOKS.idle);
-    const title = mine
-      .map(({ row, since }) => `${warpAndRole(launch, row)} since ${launch.clock.at(since)}`)
-      .join("\n");
-    const [first] = mine as [Waiter];
-    const text = mine.length === 1 ? `w${first.row % launch.meta.warps}` : `×${mine.length}`;
-    return h("span", { class: "sbr-chip", title }, swatch, text);
+    return swatch;
   });
+  const title = waiting
+    .map(({ row, since }) => `${warpAndRole(launch, row)} since ${launch.clock.at(since)}`)
+    .join("\n");
+  const text = waiting.length === 1 ? `w${first.row % launch.meta.warps}` : `×${waiting.length}`;
+  return [h("span", { class: "sbr-chip", title }, ...swatches, h("span", { class: "sbr-count" }, text))];
 }
 
 /** The same as a sentence, for hover and screen readers. */

@@ -101,7 +101,7 @@ export class WarpsView {
       this.#choose.hidden = state.ctas.length < 2;
     }
     if (state.focus) this.#choose.value = String(state.focus[0]);
-    const hint = pinned ? "focus stays · Esc follows" : "focus follows";
+    const hint = pinned ? "chosen by you · Esc: the one that runs" : "the one that ran last is shown";
     if (this.#hint.textContent !== hint) this.#hint.textContent = hint;
   }
 

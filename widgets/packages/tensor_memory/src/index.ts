@@ -160,7 +160,7 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
         following.goToEvent(event),
       ),
     );
-    legend.replaceChildren(...legendParts(now.facts, mode, now.shown.regions, format, range, dark));
+    legend.replaceChildren(...legendParts(now.facts, mode, now.shown.regions, format, range, dark, now.warp));
   });
   const redraw = () => redrawFrame.schedule();
   disposer.add(() => redrawFrame.cancel());

@@ -2,7 +2,7 @@
 
 import { cssBackground, h } from "@sglab/core";
 import type { Range } from "@sglab/memory/cividis";
-import { scaleParts } from "@sglab/memory/parts";
+import { scaleParts, whoName } from "@sglab/memory/parts";
 import { FORMAT_LABELS, type Format } from "@sglab/memory/words";
 import { type Region, STATES } from "./data";
 import { categoryOf, type Mode } from "./looks";
@@ -30,6 +30,7 @@ export function legendParts(
   format: Format,
   range: Range,
   dark: boolean,
+  warp: { rank: number; warp: number } | undefined,
 ): HTMLElement[] {
   const parts: HTMLElement[] = [];
   if (mode === "values" && !regions.some(({ state }) => state > 0))
@@ -60,5 +61,9 @@ export function legendParts(
     key(plain("free"), "free"),
     key(plain("touched"), "touched by this step"),
   );
+  if (warp) {
+    const who = whoName(facts.launch.roles, facts.launch.ctas[warp.rank] as number, warp.warp);
+    parts.push(key(plain("unreached"), `pale: out of reach of ${who} · Esc shows all alike`));
+  }
   return parts;
 }
