@@ -27,7 +27,6 @@ from sglab.widgets import Barriers, WarpRoles, selection
 from tests.support.launches.recorded import mla_sm100, mla_sm100_session
 from tests.support.launches.session_lines import SESSION_PTX
 
-
 CUT = """(cell) => [cell, ...cell.querySelectorAll("span")]
   .filter((part) => part.scrollWidth > part.clientWidth + 1 && part.clientWidth > 0)
   .map((part) => part.textContent)"""

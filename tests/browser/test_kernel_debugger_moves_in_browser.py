@@ -75,6 +75,17 @@ def test_warps_are_focused_by_press_key_and_selection(host: Host, widget: Kernel
     expect(page.locator(".kd-warps")).to_contain_text("the one that ran last is shown")
 
 
+def test_opened_after_its_end_a_launch_offers_no_cta_and_names_no_warp(host: Host) -> None:
+    """An empty list stood there, and a hint about the warp that is shown."""
+    widget = make()
+    widget.session.run()
+    page = show(host, widget)
+    warps = page.locator(".sg-details")
+    expect(warps).to_contain_text("No CTA is running")
+    assert warps.locator("select").evaluate_all("all => all.filter(one => one.offsetParent).length") == 0
+    assert "shown" not in warps.inner_text()
+
+
 def test_opening_a_debugger_moves_nothing(host: Host) -> None:
     """A cell that shows a session which has run must not drag along what the reader looks at elsewhere."""
     widget = make()

@@ -119,7 +119,7 @@ def _mha(hardware: Hardware, model: Model, settings: Settings, version: str) -> 
     if hardware.device == "hip":
         return "aiter", "MHA on AMD takes aiter"
     if hardware.flashinfer and hardware.device == "cuda":
-        return "flashinfer", "MHA elsewhere on NVIDIA takes FlashInfer, which is installed"
+        return "flashinfer", "MHA elsewhere on NVIDIA takes FlashInfer where it is installed"
     return "triton", "MHA takes Triton where FlashInfer is not available"
 
 

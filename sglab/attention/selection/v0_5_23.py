@@ -189,7 +189,7 @@ def _mha(hardware: Hardware, model: Model, asked: Settings) -> Pick:
     if hardware.device == "hip":
         return "aiter", "MHA on AMD takes aiter"
     if hardware.flashinfer and hardware.device == "cuda" and not model.attention_sinks:
-        return "flashinfer", "MHA elsewhere on NVIDIA takes FlashInfer, which is installed"
+        return "flashinfer", "MHA elsewhere on NVIDIA takes FlashInfer where it is installed"
     return "triton", "MHA takes Triton where FlashInfer is not available, or the model has sinks"
 
 

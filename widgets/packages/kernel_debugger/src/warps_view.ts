@@ -98,9 +98,10 @@ export class WarpsView {
       this.#choose.replaceChildren(
         ...state.ctas.map(([linear]) => h("option", { value: linear }, `CTA ${linear}`)),
       );
-      this.#choose.hidden = state.ctas.length < 2;
     }
     if (state.focus) this.#choose.value = String(state.focus[0]);
+    this.#choose.hidden = state.ctas.length < 2;
+    this.#hint.hidden = state.ctas.length === 0; // after the launch there is none to look at
     const hint = pinned ? "chosen by you · Esc: the one that runs" : "the one that ran last is shown";
     if (this.#hint.textContent !== hint) this.#hint.textContent = hint;
   }
