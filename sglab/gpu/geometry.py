@@ -177,9 +177,9 @@ def check_variables(name: str, target: str, static: int) -> None:
     """What a kernel declares in shared memory has a limit of its own in ptxas, by the .target it was compiled for."""
     if static > PLAIN_STATIC_SMEM and target[-1:] not in ("a", "f"):
         raise LaunchError(
-            f"{name}: its variables in shared memory take {static} bytes; ptxas allows {PLAIN_STATIC_SMEM} for {target} "
-            f"(more for targets such as sm_90a and sm_100a). Declare the array extern, without a size, and give its "
-            f"bytes as dynamic shared memory: kernel[grid, block, {static}]"
+            f"{name}: its variables in shared memory take {static} bytes; ptxas allows {PLAIN_STATIC_SMEM} for "
+            f"{target} (more for targets such as sm_90a and sm_100a). Declare the array extern, without a size, "
+            f"and give its bytes as dynamic shared memory: kernel[grid, block, {static}]"
         )
 
 
