@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -61,6 +62,18 @@ struct Access {
   std::uint32_t bytes;           // per lane
   const std::uint64_t* address;  // [32]
   bool together = false;         // one of the lanes makes it for all of the instruction's
+  std::uint32_t following = 0;   // lanes whose bytes begin where those of the lane before them end
+
+  // How many of `some` lanes, from the first of them on, lie side by side.
+  std::uint32_t row(std::uint32_t some) const {
+    const int lane = std::countr_zero(some);
+    return 1u + static_cast<std::uint32_t>(
+                    std::countr_one(std::uint64_t{following & some & some << 1} >> (lane + 1)));
+  }
+  // Of `some` lanes, those after the first `count`, which lie side by side.
+  static std::uint32_t after(std::uint32_t some, std::uint32_t count) {
+    return some & static_cast<std::uint32_t>(~std::uint64_t{0} << (std::countr_zero(some) + count));
+  }
 };
 
 struct Fence {

@@ -25,14 +25,17 @@ void for_each_page(std::uint64_t address, std::uint64_t bytes, F f) {
 template <class F>
 void for_each_stretch(const Access& access, F f) {
   std::uint64_t begin = 0, end = 0;
-  for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+  for (std::uint32_t rest = access.lanes; rest != 0;) {
     const std::uint64_t at = access.address[first_lane(rest)];
-    if (at >= begin && at + access.bytes <= end) continue;  // what another lane has touched
+    const bool again = at >= begin && at < end;
+    const std::uint32_t count = again ? 1 : access.row(rest), bytes = count * access.bytes;
+    rest = Access::after(rest, count);
+    if (again && at + bytes <= end) continue;  // what another lane has touched
     if (at != end) {
       if (end != begin) f(begin, end - begin);
       begin = at;
     }
-    end = at + access.bytes;
+    end = at + bytes;
   }
   if (end != begin) f(begin, end - begin);
 }

@@ -97,9 +97,11 @@ void MemorySanitizer::accessed(const Actor& actor, const Access& access) {
     return;
   if (access.reads) find_bad(actor, access);
   if (access.writes) {
-    for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+    for (std::uint32_t rest = access.lanes; rest != 0;) {
       const int lane = first_lane(rest);
-      written(*actor.warp, access.space, lane, access.address[lane], access.bytes);
+      const std::uint32_t count = access.space == Space::kLocal ? 1 : access.row(rest);
+      written(*actor.warp, access.space, lane, access.address[lane], count * access.bytes);
+      rest = Access::after(rest, count);
     }
   }
   if (!follows(*actor.warp, pc)) return;
@@ -109,9 +111,13 @@ void MemorySanitizer::accessed(const Actor& actor, const Access& access) {
 
 void MemorySanitizer::find_bad(const Actor& actor, const Access& access) {
   const Warp& w = *actor.warp;
-  for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+  for (std::uint32_t rest = access.lanes, good; rest != 0; rest &= ~good) {
     const int lane = first_lane(rest);
     const std::uint64_t address = access.address[lane];
+    const std::uint32_t count = access.space == Space::kLocal ? 1 : access.row(rest);
+    good = rest & ~Access::after(rest, count);
+    if (count > 1 && initialised(w, access.space, lane, address, count * access.bytes)) continue;
+    good = 1u << lane;
     if (initialised(w, access.space, lane, address, access.bytes)) continue;
     if (!found_bad_) std::fill_n(bad_, 32, 0u);
     found_bad_ = true;

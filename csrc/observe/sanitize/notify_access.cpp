@@ -25,16 +25,30 @@ Space space_of_address(std::uint64_t address) {
   }
 }
 
+// Access::following, of lanes of these addresses.
+std::uint32_t following(const std::uint64_t* address, std::uint32_t lanes, std::uint32_t bytes) {
+  const std::uint32_t both = lanes & lanes << 1;
+  if (both == 0) return 0;
+  std::uint32_t found = 0;
+  for (std::uint32_t lane = 1; lane < 32; ++lane)
+    found |= (address[lane] - address[lane - 1] == bytes && address[lane] >= bytes ? 1u : 0u) << lane;
+  return found & both;
+}
+
 }  // namespace
 
 // The lanes whose bytes lie where detectors can follow them, whatever a wrong kernel makes of its operands.
-std::uint32_t Sanitizer::inside(const Warp& w, Space space, const std::uint64_t* address, std::uint32_t lanes,
-                                std::uint32_t bytes) {
+std::uint32_t Sanitizer::inside(const Warp& w, const Access& access) {
+  const Space space = access.space;
+  const std::uint64_t* const address = access.address;
+  const std::uint32_t lanes = access.lanes, bytes = access.bytes;
   std::uint64_t low = ~std::uint64_t{0}, high = 0;
-  for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+  for (std::uint32_t rest = lanes; rest != 0;) {
+    const std::uint32_t count = access.row(rest);
     const std::uint64_t at = address[first_lane(rest)];
     low = std::min(low, at);
-    high = std::max(high, at);
+    high = std::max(high, at + std::uint64_t{count - 1} * bytes);
+    rest = Access::after(rest, count);
   }
   // Mostly all of them lie in one stretch.
   const auto holds = [&](std::uint64_t begin, std::uint64_t end) {
@@ -65,12 +79,14 @@ std::uint32_t Sanitizer::inside(const Warp& w, Space space, const std::uint64_t*
 
 void Sanitizer::notify_one_access(const Actor& actor, Space space, const std::uint64_t* address,
                                   std::uint32_t lanes, std::uint32_t bytes, bool reads, bool writes) {
-  lanes = inside(*actor.warp, space, address, lanes, bytes);
-  if (lanes == 0) return;
   const Effects& m = program_->effects[static_cast<std::size_t>(actor.inst - actor.warp->code)];
   const Order order = m.act == Act::kAccess ? m.order : Order::kWeak;
-  const Access access{space,   reads, writes, m.atomic, order,
-                      m.scope, lanes, bytes,  address,  m.act == Act::kTmemAlloc};
+  Access access{space,   reads, writes, m.atomic, order,
+                m.scope, lanes, bytes,  address,  m.act == Act::kTmemAlloc};
+  access.following = following(address, lanes, bytes);
+  access.lanes = inside(*actor.warp, access);
+  if (access.lanes == 0) return;
+  access.following &= access.lanes & access.lanes << 1;
   all([&](Detector& d) { d.accessed(actor, access); });
 }
 
@@ -87,7 +103,7 @@ void Sanitizer::notify_access(const Actor& actor, const Effects& m) {
 
 void Sanitizer::notify_by_aperture(const Actor& actor, const std::uint64_t* address, std::uint32_t lanes,
                                    std::uint32_t bytes, bool reads, bool writes) {
-  std::uint64_t plain[32];
+  std::uint64_t plain[32]{};
   for (const Space space : {Space::kGlobal, Space::kShared, Space::kLocal}) {
     std::uint32_t found = 0;
     for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
@@ -153,7 +169,7 @@ void Sanitizer::notify_map_use(const Actor& actor) {
     const int lane = first_lane(rest);
     if (space_of_address(before_.address[lane]) == Space::kGlobal) access.lanes |= 1u << lane;
   }
-  access.lanes = inside(*actor.warp, Space::kGlobal, before_.address, access.lanes, kMapBytes);
+  access.lanes = inside(*actor.warp, access);
   if (access.lanes != 0) all([&](Detector& d) { d.map_used(actor, access); });
 }
 

@@ -78,8 +78,7 @@ class Sanitizer final : public Observer, public Explanations {
                           std::uint32_t bytes, bool reads, bool writes);
   void notify_one_access(const Actor& actor, Space space, const std::uint64_t* address, std::uint32_t lanes,
                          std::uint32_t bytes, bool reads, bool writes);
-  std::uint32_t inside(const Warp& warp, Space space, const std::uint64_t* address, std::uint32_t lanes,
-                       std::uint32_t bytes);
+  std::uint32_t inside(const Warp& warp, const Access& access);
   void notify_mbarrier_wait(const Actor& actor, const Effects& effects);
   void notify_map_use(const Actor& actor);
   void notify_maps(const Actor& actor, const Effects& effects);

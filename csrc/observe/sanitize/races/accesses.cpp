@@ -113,14 +113,11 @@ RaceDetector::Row RaceDetector::row_of(const Access& access, std::uint32_t lanes
   const std::uint32_t together = access.bytes < 4 ? 4 / access.bytes : 1;
   Row row{access.space, address, access.bytes, lane, 1, 1};
   if (address % 4 != 0) return row;
-  const auto is = [&](std::uint32_t other, std::uint64_t at) {
-    return other < 32 && (lanes >> other & 1u) != 0 && access.address[other] == at;
-  };
-  std::uint32_t count = 1;
-  for (std::uint64_t at = address + access.bytes; is(lane + count, at); at += access.bytes) {
-    if (!access.writes && is(lane + count + 1, at)) break;
-    ++count;
-  }
+  std::uint32_t count = access.row(lanes);
+  const std::uint32_t next = lane + count;
+  if (!access.writes && count > 1 && next < 32 && (lanes >> next & 1u) != 0 &&
+      access.address[next] == access.address[next - 1])
+    --count;
   if (count < together) return row;
   return {access.space, address, std::max(access.bytes, 4u), lane, together, count / together};
 }
