@@ -167,6 +167,7 @@ TaintRule resolve_taint(const Effects& e, Parts parts) {
   }
   if (e.taint == TaintRule::kPermute && e.type != Type::kB32)
     return TaintRule::kCompute;  // not the plain mode
+  if (e.taint == TaintRule::kCompute && has_any(parts, {"and", "or"})) return TaintRule::kLogic;  // setp, set
   return e.taint == TaintRule::kCompute && packed ? TaintRule::kHalves : e.taint;
 }
 

@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "isa/extra.hpp"
+#include "machine/ops/boolean.hpp"
 #include "machine/ops/lanes.hpp"
 #include "machine/ops/register.hpp"
 #include "machine/program/builder.hpp"
@@ -33,6 +34,7 @@ constexpr T shift_right(T a, u32 n) {
 }
 
 constexpr Effects kLogic = does::computes(Cost::kLogic, TaintRule::kHalves);
+constexpr Effects kLookUp = does::computes(Cost::kLogic, TaintRule::kLogic);
 constexpr Effects kPredicate = does::computes(Cost::kFree, TaintRule::kHalves);
 constexpr Effects kPermute = does::computes(Cost::kAlu, TaintRule::kPermute);
 constexpr Effects kCounts = does::computes(Cost::kCountBits);
@@ -104,7 +106,7 @@ void build_lop3_predicate(Builder& b) {
   b.use(Field::kA, b.operand(1), 'w');
   b.use(Field::kB, b.operand(2), 'w');
   b.use(Field::kC, b.operand(3), 'w');
-  b.inst.imm = b.integer(b.operand(4));
+  b.inst.imm = (b.integer(b.operand(4)) & 0xff) | (b.has("or") ? kTableOr : 0);
   b.use_extra(b.operand(5), 'p');
   if (b.children(to)[1].kind == OperandKind::kSink) b.refuse("expected a predicate after |");
   b.def(Field::kD, b.children(to)[0], 'w');
@@ -257,9 +259,9 @@ void register_bits(Table& t) {
   shift_right_rows<u64>(t);
   t.type("s64", 'l');
   shift_right_rows<s64>(t);
-  t.alu("lop3.b32", "wwwwi", kLogic, lop3);
-  t.row("lop3.and.b32", does::computes(Cost::kLogic), build_lop3_predicate, lop3_predicate<true>);
-  t.row("lop3.or.b32", does::computes(Cost::kLogic), build_lop3_predicate, lop3_predicate<false>);
+  t.alu("lop3.b32", "wwwwi", kLookUp, lop3);
+  t.row("lop3.and.b32", kLookUp, build_lop3_predicate, lop3_predicate<true>);
+  t.row("lop3.or.b32", kLookUp, build_lop3_predicate, lop3_predicate<false>);
   t.alu("shf.l.wrap.b32", "wwww",
         ternary<[](u32 a, u32 b, u32 c) { return funnel_left(a, b, c & 31); }, u32, u32>);
   t.alu("shf.r.wrap.b32", "wwww",

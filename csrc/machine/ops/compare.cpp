@@ -1,3 +1,4 @@
+#include "machine/ops/boolean.hpp"
 #include "machine/ops/floating.hpp"
 #include "machine/ops/register.hpp"
 #include "machine/program/builder.hpp"
@@ -106,14 +107,14 @@ inline u32 compare(Warp& w, const Inst* i) {
   return mask_of([=](int l) { return holds<C>(K::load(a[l]), K::load(b[l])); });
 }
 
-// Inst::imm: 0 no boolean operator, else and, or, xor with predicate c; kHalfResult aside.
-constexpr std::int64_t kBoolean = 3, kHalfResult = 4;
+// Inst::imm: Boolean, and this.
+constexpr std::int64_t kHalfResult = 4;
 
 inline u32 combine(const Warp& w, const Inst* i, u32 result) {
-  const std::int64_t op = i->imm & kBoolean;
-  if (op == 0) return result;
+  const std::int64_t op = i->imm & kBooleanMask;
+  if (op == kNoBoolean) return result;
   const u32 c = predicate(w, i->c);
-  return op == 1 ? result & c : op == 2 ? result | c : result ^ c;
+  return op == kBooleanAnd ? result & c : op == kBooleanOr ? result | c : result ^ c;
 }
 
 template <class K, Compare C>
@@ -137,8 +138,8 @@ const Inst* set(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-u32 boolean(Builder& b) {
-  return b.has("and") ? 1 : b.has("or") ? 2 : b.has("xor") ? 3 : 0;
+Boolean boolean(const Builder& b) {
+  return b.has("and") ? kBooleanAnd : b.has("or") ? kBooleanOr : b.has("xor") ? kBooleanXor : kNoBoolean;
 }
 
 void build_setp(Builder& b) {

@@ -55,6 +55,7 @@ void Sanitizer::look(const Warp& w, const Inst* inst, const Effects& m, std::uin
     case Act::kWarpExchange:
       if (const Meeting* const meeting = w.meeting_of(lanes)) before_.meeting = meeting->all;
       if (memory_ != nullptr && m.taint == TaintRule::kShuffle) memory_->look_at_shuffle(w, inst, lanes);
+      if (memory_ != nullptr && m.taint == TaintRule::kWarpWide) memory_->look_at_members(w, inst);
       return;
     case Act::kFence:
       if (m.reads) lane_addresses(w, inst, before_.address);

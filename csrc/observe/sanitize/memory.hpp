@@ -45,6 +45,9 @@ class MemorySanitizer final : public Detector {
                 ((members & kConstantRef) == 0 && naming(w, members, lanes, lanes32(w, members)[0]) != lanes);
     if (shuffles_) taint_.look_at_shuffle(w, inst);
   }
+  void look_at_members(const Warp& w, const Inst* inst) {
+    if (taint_.follows(w, static_cast<std::uint32_t>(inst - w.code))) taint_.look_at_members(w, inst);
+  }
   void look_at_logic(const Warp& w, const Inst* inst) { taint_.look_at_logic(w, inst); }
   void warp_synced(const Actor& actor, std::uint32_t all, bool memory) override;
 

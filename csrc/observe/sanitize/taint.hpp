@@ -66,8 +66,12 @@ class Taint {
   Mask stored(const Warp& w, const Mention& source, std::uint32_t bytes);
   // What a register gets from a load of an element that `mask` describes.
   Mask loaded_into(const Mention& destination, Type element, Mask mask);
-  // An `and` or `or` is about to be executed: which halves of its result one operand decides alone.
+  // An `and`, `or`, lop3 or a comparison combined with a predicate is about to be executed: which halves of
+  // its results depend on what is tainted.
   void look_at_logic(const Warp& w, const Inst* inst);
+  // Something whose result depends on all of a set of lanes is about to be executed: the sets, before
+  // registers change.
+  void look_at_members(const Warp& w, const Inst* inst) { std::copy_n(lanes32(w, inst->b), 32, members_); }
   // A shfl.sync is about to be executed: where each lane takes its value from, before registers change.
   void look_at_shuffle(const Warp& w, const Inst* inst);
   // It has been executed. Whether some lane took its value from one that did not take part.
@@ -98,6 +102,11 @@ class Taint {
     std::uint32_t derived = 0;  // of these, that are not registers of Program::unset
     std::vector<Met> met;       // while lanes are at several instructions
   };
+  // The operands a, b, c and a lop3's predicate.
+  struct LogicSources {
+    Mask unknown[4];
+    bool compares = false;  // with a predicate c
+  };
   void prepare();
   void find_unset();
   Registers& known(const Warp& w) {
@@ -108,12 +117,16 @@ class Taint {
     return (*cached_warps_)[w.slot];
   }
   Registers& warp(const Warp& w);
+  void combine(const Warp& w, const Inst* inst, const LogicSources& from, const Mention& result);
+  void compare(const Warp& w, const Inst* inst, const LogicSources& from, const Mention& result);
+  void look_up(const Warp& w, const Inst* inst, const LogicSources& from);
   unsigned bytes_of(const Mention& m);
   // A source's part in the taint of a result.
   Mask taken(const Actor& actor, const Mention& source, unsigned result_bytes);
   std::uint32_t shuffled(const Actor& actor, std::uint32_t source) const;
   void shuffle(const Actor& actor, Mask& in);
   Mask given(const Actor& actor);
+  std::uint32_t sets_with(const Actor& actor, std::uint32_t lanes) const;
   void take(const Actor& actor, Mask& in);
   void compute(const Actor& actor, std::uint32_t group);
   void select(const Actor& actor, std::uint32_t group);
@@ -129,7 +142,7 @@ class Taint {
   std::vector<std::uint8_t> register_bytes_;                            // of a lane, by place / kSlotUnit
   std::unordered_map<std::uint32_t, Origin> origins_;                   // by instruction that loaded
   std::unordered_map<std::uint64_t, std::vector<Registers>> clusters_;  // by Cluster::index; by Warp::slot
-  Mask decided_[2];  // of the `and` or `or` that is executed: by a, by b
+  Mask logic_[2];  // of what look_at_logic() has looked at: what goes to Inst::d and to Inst::target
   // Of the shfl.sync that is executed, by lane.
   std::uint32_t sources_[32]{};  // where it takes its value from
   std::uint32_t members_[32]{};

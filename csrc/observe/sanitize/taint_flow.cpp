@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "machine/ops/members.hpp"
@@ -16,17 +17,21 @@ using Rule = Taint::Rule;
 
 constexpr auto kGuard = static_cast<std::uint16_t>(Field::kGuard);
 
-// The lanes that exchange something with `lanes`, by the member masks in Inst::b if there are any.
-std::uint32_t sets_with(const Actor& actor, std::uint32_t lanes) {
-  const Warp& w = *actor.warp;
-  if (w.program->effects[pc_of(actor)].act != Act::kWarpExchange) return actor.lanes;
-  std::uint32_t reached = 0;
-  for (std::uint32_t rest = lanes; rest != 0; rest &= ~reached)
-    reached |= naming(w, actor.inst->b, actor.lanes, lanes32(w, actor.inst->b)[first_lane(rest)]);
-  return reached;
-}
-
 }  // namespace
+
+// The lanes that exchange something with `lanes`, by the member masks that were in Inst::b if there are any.
+std::uint32_t Taint::sets_with(const Actor& actor, std::uint32_t lanes) const {
+  if (program_->effects[pc_of(actor)].act != Act::kWarpExchange) return actor.lanes;
+  std::uint32_t reached = 0;
+  for (std::uint32_t rest = lanes; rest != 0; rest &= ~reached) {
+    const std::uint32_t first = std::countr_zero(rest), members = members_[first];
+    reached |= 1u << first;
+    for (std::uint32_t lane = 0; lane < 32; ++lane) {
+      if (members_[lane] == members) reached |= 1u << lane;
+    }
+  }
+  return reached & actor.lanes;
+}
 
 void Taint::flow(const Actor& actor, std::uint32_t group) {
   const auto [first, last] = mentions(pc_of(actor));
@@ -63,8 +68,12 @@ Taint::Mask Taint::given(const Actor& actor) {
     if (m->definition) result_bytes = bytes_of(*m);
   }
   Mask in;
-  for (const Mention* m = first; m != last; ++m) {
-    if (!m->definition && m->field != kGuard) in.add(taken(actor, *m, result_bytes));
+  if (rule(pc_of(actor)) == Rule::kLogic) {
+    in = logic_[0];
+  } else {
+    for (const Mention* m = first; m != last; ++m) {
+      if (!m->definition && m->field != kGuard) in.add(taken(actor, *m, result_bytes));
+    }
   }
   in.low &= actor.lanes;
   in.high &= actor.lanes;
@@ -110,7 +119,8 @@ void Taint::compute(const Actor& actor, std::uint32_t group) {
   if (rule(pc) == Rule::kShuffle) shuffle(actor, in);
   for (const Mention* m = first; m != last; ++m) {
     if (!m->definition) continue;
-    assign(w, *m, actor.lanes, in);
+    const bool second = rule(pc) == Rule::kLogic && m->field == static_cast<std::uint16_t>(Field::kTarget);
+    assign(w, *m, actor.lanes, second ? logic_[1] : in);
     // Whether these lanes have the old or the new value is arbitrary.
     const std::uint32_t undecided = guard.lanes() & group;
     if (undecided != 0) assign(w, *m, undecided, Mask::both(undecided, guard.origin));

@@ -2,6 +2,8 @@
 #include <cstring>
 #include <optional>
 
+#include "isa/extra.hpp"
+#include "machine/ops/boolean.hpp"
 #include "machine/ops/operands.hpp"
 #include "observe/sanitize/taint.hpp"
 
@@ -96,36 +98,124 @@ Mask filled(const Warp& w, Ref ref, unsigned bytes, bool bit) {
   return result;
 }
 
+// lop3's result; bit k of the table for a, b, c that are bits 2, 1, 0 of k.
+std::uint32_t table_value(std::int64_t table, const std::uint32_t (&operands)[3]) {
+  std::uint32_t result = 0;
+  for (unsigned k = 0; k < 8; ++k) {
+    if ((table >> k & 1) == 0) continue;
+    std::uint32_t here = ~0u;
+    for (unsigned i = 0; i < 3; ++i) here &= (k >> (2 - i) & 1u) != 0 ? operands[i] : ~operands[i];
+    result |= here;
+  }
+  return result;
+}
+
 }  // namespace
 
-// Zeros decide an `and`, ones an `or`, whatever the other operand is: compilers make `if (outside ||
-// loaded != 0)` one `or.pred` of a value that only lanes inside have loaded.
+// What one operand decides alone, whatever the others are, is known: zeros decide an `and`, ones an `or`.
+// Compilers make `if (outside || loaded != 0)` one `or.pred` of a value that only lanes inside have loaded.
 void Taint::look_at_logic(const Warp& w, const Inst* inst) {
   const auto pc = static_cast<std::uint32_t>(inst - w.code);
-  const bool ones = program_->effects[pc].value == Value::kOr;
   const auto [first, last] = mentions(pc);
-  const auto result = std::find_if(first, last, [](const Mention& m) { return m.definition; });
-  const Ref operands[] = {inst->a, inst->b};
-  Mask unknown[2];
+  logic_[0] = logic_[1] = {};
+  LogicSources from;
+  const Mention* result = nullptr;
   for (const Mention* m = first; m != last; ++m) {
-    if (m->definition || m->field == static_cast<std::uint16_t>(Field::kGuard)) continue;
-    const Mask tainted = of(w, *m);
-    Mask& operand = unknown[m->field == static_cast<std::uint16_t>(Field::kA) ? 0 : 1];
-    operand.low |= tainted.low;
-    operand.high |= tainted.high;
+    if (m->definition) {
+      if (result == nullptr) result = m;
+    } else if (m->field != static_cast<std::uint16_t>(Field::kGuard)) {
+      const auto operand = static_cast<std::size_t>(m->field) - static_cast<std::size_t>(Field::kA);
+      from.unknown[std::min<std::size_t>(operand, 3)].add(of(w, *m));
+      if (m->field == static_cast<std::uint16_t>(Field::kC)) from.compares = m->predicate;
+    }
+  }
+  if (result == nullptr) return;
+  const Value value = program_->effects[pc].value;
+  if (value == Value::kAnd || value == Value::kOr) return combine(w, inst, from, *result);
+  if (from.compares) return compare(w, inst, from, *result);
+  look_up(w, inst, from);
+}
+
+void Taint::combine(const Warp& w, const Inst* inst, const LogicSources& from, const Mention& result) {
+  const bool ones = program_->effects[static_cast<std::size_t>(inst - w.code)].value == Value::kOr;
+  const Ref operands[] = {inst->a, inst->b};
+  for (int i = 0; i < 2; ++i) {
+    Mask left = from.unknown[1 - i];
+    if (left.lanes() == 0) continue;  // nothing that this one could decide
+    const std::uint32_t holds = result.predicate ? predicate_lanes(w, operands[i]) : 0;
+    const Mask decided = result.predicate ? Mask::both(ones ? holds : ~holds, 0)
+                                          : filled(w, operands[i], bytes_of(result), ones);
+    left.low &= ~(decided.low & ~from.unknown[i].low);
+    left.high &= ~(decided.high & ~from.unknown[i].high);
+    logic_[0].add(left);
+  }
+}
+
+// setp and set with a predicate; of packed halves, setp gives each a predicate of its own.
+void Taint::compare(const Warp& w, const Inst* inst, const LogicSources& from, const Mention& result) {
+  const Type type = program_->effects[static_cast<std::size_t>(inst - w.code)].type;
+  const bool ones = (inst->imm & kBooleanMask) == kBooleanOr,
+             pair = type == Type::kF16x2 || type == Type::kBf16x2;
+  Mask compared = from.unknown[0];
+  compared.add(from.unknown[1]);
+  const std::uint32_t c = predicate_lanes(w, inst->c), unknown = from.unknown[2].lanes();
+  const std::uint32_t decided = (ones ? c : ~c) & ~unknown;
+  // What the comparison alone gives. The same lanes' results come to the same places when it is executed.
+  std::uint32_t holds[2] = {};
+  if (unknown != 0 && result.predicate) {
+    const std::uint32_t d = w.predicates[inst->d], target = w.predicates[inst->target];
+    Inst alone = *inst;
+    alone.imm &= ~static_cast<std::int64_t>(kBooleanMask);
+    alone.body(const_cast<Warp&>(w), &alone);
+    holds[0] = w.predicates[inst->d], holds[1] = w.predicates[inst->target];
+    w.predicates[inst->d] = d, w.predicates[inst->target] = target;
+  }
+  const std::uint32_t origin = unknown != 0 ? from.unknown[2].origin : compared.origin;
+  if (!result.predicate) {
+    if (!pair) compared = Mask::both(compared.lanes(), compared.origin);
+    logic_[0] = {(compared.low & ~decided) | unknown, (compared.high & ~decided) | unknown, origin};
+    return;
   }
   for (int i = 0; i < 2; ++i) {
-    decided_[i] = {};
-    if (unknown[1 - i].lanes() == 0) continue;  // nothing that it could decide
-    if (result->predicate) {
-      const std::uint32_t holds = predicate_lanes(w, operands[i]);
-      decided_[i] = Mask::both(ones ? holds : ~holds, 0);
-    } else {
-      decided_[i] = filled(w, operands[i], bytes_of(*result), ones);
-    }
-    decided_[i].low &= ~unknown[i].low;
-    decided_[i].high &= ~unknown[i].high;
+    const std::uint32_t open = !pair ? compared.lanes() : i == 0 ? compared.low : compared.high;
+    const std::uint32_t alone = (ones ? holds[i] : ~holds[i]) & ~open;
+    logic_[i] = Mask::both((open & ~decided) | (unknown & ~alone), origin);
   }
+}
+
+// lop3: what the table gives for all that the unknown halves could be. Of lop3.and and lop3.or, d != 0 is
+// known if d is, or if a known bit of it is one.
+void Taint::look_up(const Warp& w, const Inst* inst, const LogicSources& from) {
+  Mask any;
+  for (const Mask& unknown : from.unknown) any.add(unknown);
+  const bool predicate = inst->extra != nullptr && !inst->extra->refs.empty();
+  const bool ones = (inst->imm & kTableOr) != 0;
+  const Ref operands[] = {inst->a, inst->b, inst->c};
+  std::uint32_t low = 0, high = 0, some = 0, open = 0;
+  for (int lane = 0; lane < 32; ++lane) {
+    std::uint32_t given[3], unknown[3];
+    for (int i = 0; i < 3; ++i) {
+      given[i] = lanes32(w, operands[i])[lane];
+      unknown[i] =
+          (from.unknown[i].low >> lane & 1u) * 0xffffu | (from.unknown[i].high >> lane & 1u) * 0xffff0000u;
+    }
+    const std::uint32_t value = table_value(inst->imm, given);
+    std::uint32_t differs = 0;
+    for (unsigned flip = 1; flip < 8; ++flip) {
+      std::uint32_t other[3];
+      for (unsigned i = 0; i < 3; ++i) other[i] = given[i] ^ ((flip >> i & 1u) != 0 ? unknown[i] : 0);
+      differs |= value ^ table_value(inst->imm, other);
+    }
+    low |= ((differs & 0xffff) != 0 ? 1u : 0u) << lane;
+    high |= (differs >> 16 != 0 ? 1u : 0u) << lane;
+    some |= (value != 0 ? 1u : 0u) << lane;
+    open |= (differs != 0 && (value & ~differs) == 0 ? 1u : 0u) << lane;
+  }
+  logic_[0] = {low, high, any.origin};
+  if (!predicate) return;
+  const std::uint32_t q = predicate_lanes(w, inst->extra->refs[0]), unknown = from.unknown[3].lanes();
+  const std::uint32_t by_q = (ones ? q : ~q) & ~unknown, by_value = (ones ? some : ~some) & ~open;
+  logic_[1] = Mask::both((open & ~by_q) | (unknown & ~by_value), any.origin);
 }
 
 unsigned Taint::bytes_of(const Mention& m) {
@@ -166,10 +256,6 @@ Taint::Mask Taint::taken(const Actor& actor, const Mention& source, unsigned res
       return is_a ? Mask{0, mask.lanes(), mask.origin} : Mask{mask.lanes(), 0, mask.origin};
     case Rule::kCarries:
       return {mask.low, mask.lanes(), mask.origin};
-    case Rule::kLogic: {
-      const Mask& decided = decided_[is_a ? 1 : 0];
-      return {mask.low & ~decided.low, mask.high & ~decided.high, mask.origin};
-    }
     case Rule::kShiftLeft:
     case Rule::kShiftRight: {
       const auto by = constant(w, actor.inst->b, 4);
