@@ -188,6 +188,7 @@ void Taint::compare(const Warp& w, const Inst* inst, const LogicSources& from, c
 void Taint::look_up(const Warp& w, const Inst* inst, const LogicSources& from) {
   Mask any;
   for (const Mask& unknown : from.unknown) any.add(unknown);
+  if (any.lanes() == 0) return;
   const bool predicate = inst->extra != nullptr && !inst->extra->refs.empty();
   const bool ones = (inst->imm & kTableOr) != 0;
   const Ref operands[] = {inst->a, inst->b, inst->c};
