@@ -1,0 +1,50 @@
+"""Engines on several GPUs of one machine, over NCCL: the same tokens as on one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import sglab
+from tests.support import quantized as q
+from tests.support.tiny_configs import DEEPSEEK, LLAMA, QWEN3_MOE, drawn
+
+GREEDY = {"temperature": 0, "max_new_tokens": 8}
+
+pytestmark = pytest.mark.gpu
+
+
+def tokens(path: Path, prompts: list[list[int]], **options: Any) -> list[list[int]]:
+    with sglab.Engine(path, device="cuda", dtype="float32", check_invariants=True, **options) as engine:
+        return [output.token_ids for output in engine.generate(prompts, GREEDY)]
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize(("config", "options"), [
+    pytest.param(LLAMA, {}, id="llama"),
+    pytest.param(LLAMA, {"cuda_graph": True, "cuda_graph_bs": (1, 4)}, id="llama, graphs"),
+    pytest.param(LLAMA, {"cuda_graph": False, "enable_two_batch_overlap": True}, id="llama, two batches"),
+    pytest.param(LLAMA, {"cuda_graph": False, "dp_size": 2}, id="llama, two groups"),
+    pytest.param(LLAMA, {"speculative_algorithm": "NGRAM"}, id="llama, n-grams"),
+    pytest.param(QWEN3_MOE, {"ep_size": 2}, id="experts on two"),
+    pytest.param(DEEPSEEK, {"ep_size": 2}, id="mla"),
+    pytest.param(
+        DEEPSEEK,
+        {"cuda_graph": False, "dp_size": 0, "ep_size": 0, "moe_a2a_backend": "deepep", "deepep_bf16_dispatch": True},
+        id="mla, tokens travel",
+    ),
+])  # fmt: skip
+def test_tokens_are_those_of_one_gpu(
+    ranks: int, config: dict[str, Any], options: dict[str, Any], tmp_path: Path
+) -> None:
+    """A size of 0 stands for all ranks."""
+    if torch.cuda.device_count() < ranks:
+        pytest.skip(f"needs {ranks} NVIDIA GPUs; there are {torch.cuda.device_count()}")
+    q.write_checkpoint(tmp_path, config, drawn(config))
+    prompts = [torch.randint(0, 96, (n,)).tolist() for n in (9, 4, 21)]
+    several = {name: ranks if value == 0 and name.endswith("_size") else value for name, value in options.items()}
+    found = tokens(tmp_path, prompts, tp_size=ranks, dist_timeout=120, **several)
+    assert found == tokens(tmp_path, prompts, cuda_graph=False)
