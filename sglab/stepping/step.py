@@ -86,4 +86,11 @@ def _hint(kernel: Any) -> str:
         return ": pass sglab.cuda(text)[grid, block] or sglab.ptx(text)[grid, block]"
     if module.startswith(("cuda.tile", "cutile")):
         return ": cuTile compiles to machine code, without PTX, and cannot be stepped"
+    if (kind := getattr(kernel, "_decorator_kind", "")) in ("jit", "kernel"):  # of the CuTe DSL
+        name = getattr(kernel, "__name__", "function")
+        return (
+            f": a @cute.jit function; pass sglab.cute({name})"
+            if kind == "jit"
+            else f": the @cute.kernel {name}; pass sglab.cute of the @cute.jit function that launches it"
+        )
     return ""

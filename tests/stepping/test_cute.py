@@ -127,3 +127,12 @@ def test_cuda_tensors_run_on_their_gpu() -> None:
     torch.cuda.synchronize()
     launch.session().run()
     assert torch.equal(out, x + y) and torch.equal(launch.tensors["out"], out.cpu())
+
+
+def test_functions_of_the_dsl_are_told_from_other_functions() -> None:
+    for function, remedy in (
+        (_add, r"got function: a @cute\.jit function; pass sglab\.cute\(_add\)"),
+        (_add_kernel, r"got function: the @cute\.kernel _add_kernel; pass sglab\.cute of the @cute\.jit function"),
+    ):
+        with pytest.raises(gpu.LaunchError, match=remedy):
+            sglab.step(function, torch.zeros(4))
