@@ -1,6 +1,6 @@
 // Source and PTX side by side: the same place in both, which warps are where, and where runs stop.
 
-import { type Disposer, h } from "@sglab/core";
+import { type Disposer, format, h } from "@sglab/core";
 import { ChainView } from "./chain_view";
 import type { CodeModel, SourcePlace } from "./code_model";
 import type { LineLook } from "./code_pane";
@@ -74,7 +74,11 @@ export class CodeView {
     const { files, module, target, instructions } = code.info;
     this.#files.append(
       ...files.map(({ name, instructions: count, available }, i) =>
-        h("option", { value: i }, `${name} · ${count} instructions${available ? "" : " · not found"}`),
+        h(
+          "option",
+          { value: i },
+          `${name} · ${format.count(count)} instructions${available ? "" : " · not found"}`,
+        ),
       ),
     );
     this.#files.hidden = files.length < 2;
@@ -90,7 +94,7 @@ export class CodeView {
     );
     this.ptx.head.append(
       h("span", { class: "kd-side-name" }, "PTX"),
-      h("span", { class: "kd-hint" }, `${module} · ${target} · ${instructions} instructions`),
+      h("span", { class: "kd-hint" }, `${module} · ${target} · ${format.count(instructions)} instructions`),
     );
     this.source.finishHead();
     this.ptx.finishHead();
