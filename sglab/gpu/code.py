@@ -10,11 +10,15 @@ from typing import Any
 
 from sglab.gpu import core
 from sglab.gpu.errors import SessionError
+from sglab.gpu.names import variable_name
 from sglab.gpu.places import own_place, places_of, shown_path
 from sglab.gpu.triton_lines import with_callers
 
 _UNREGISTERED = "no memory was registered for this launch"
 _REMEDY = "tensors that are reached through pointers in structs or in other tensors go into extra=[…]"
+_SPANS = re.compile(r"the CTA's shared memory spans 0x([0-9a-f]+) to 0x[0-9a-f]+")  # likewise
+_RANK_SHIFT = 24  # of a shared address: above is the CTA's rank in its cluster
+_MOST_NAMED = 6  # variables
 _BEFORE_PLACE = re.compile(r"PTX lines? (?:\d+ to )?(\d+)(?:, | \()")  # as the compiled core writes it
 
 
@@ -133,7 +137,7 @@ class Code(Sequence[Instruction]):
 
     def with_own_lines(self, message: str) -> str:
         """A failure's message, in which places in inlined functions begin with the author's line, cells of a notebook
-        have their numbers, and a pointer that no argument explains has a remedy."""
+        have their numbers, a pointer that no argument explains has a remedy, and shared memory its variables."""
         chains = {row[0]: [(file, line) for file, line, *_ in row[3]] for row in self.rows if len(row[3]) > 1}
         parts, done = [], 0
         for found in _BEFORE_PLACE.finditer(message):
@@ -145,7 +149,18 @@ class Code(Sequence[Instruction]):
         text = "".join(parts) + message[done:]
         for file in {row[3][0][0] for row in self.rows if row[3]}:
             text = text.replace(f"{file}:", f"{shown_path(file)}:")
+        text = _SPANS.sub(self._with_variables, text)
         return text.replace(_UNREGISTERED, f"{_UNREGISTERED}: {_REMEDY}")
+
+    def _with_variables(self, spans: re.Match[str]) -> str:
+        window = int(spans[1], 16) >> _RANK_SHIFT << _RANK_SHIFT
+        rows = sorted(self.kernel.shared_variables, key=lambda row: row[1])
+        named = [
+            f"{variable_name(name)} {window + begin:#x}" + (f" to {window + begin + size:#x}" if size else " and on")
+            for name, begin, size in rows[:_MOST_NAMED]
+        ]
+        more = ["…"] if len(rows) > _MOST_NAMED else []
+        return f"{spans[0]} ({', '.join(named + more)})" if named else spans[0]
 
     @cached_property
     def line_numbers(self) -> list[int]:
