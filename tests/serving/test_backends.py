@@ -53,7 +53,7 @@ def test_drafts_are_verified_through_their_trees(
     assert tokens(backend, **drafts) == expected
 
 
-@pytest.mark.parametrize("backend", ["fa3", "flashinfer", "ascend"])
+@pytest.mark.parametrize("backend", ["fa3", "flashinfer", "ascend", "triton"])
 def test_captured_decodes_give_the_same(
     backend: str, expected: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,7 +67,7 @@ def test_captured_decodes_give_the_same(
         (
             {"attention_backend": "intel_amx", "enable_deterministic_inference": True},
             r"enable_deterministic_inference: expected False for intel_amx, got True\. It does not promise .*"
-            r"Use ascend, torch_native or fa3\.$",
+            r"Use torch_native, ascend or triton\.$",
         ),
         (
             {"attention_backend": "torch_native", "cuda_graph": True},

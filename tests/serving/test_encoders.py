@@ -238,8 +238,8 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
     made = bart()
     with pytest.raises(UnsupportedError, match=r"is_cross_attention: expected False for flex_attention, got True"):
         Engine(made, attention_backend="flex_attention", max_total_tokens=200)
-    with pytest.raises(UnsupportedError, match="cuda_graph: expected None in a CUDA graph for fa3, got lengths of"):
-        Engine(bart("bfloat16"), attention_backend="fa3", max_total_tokens=200, cuda_graph=True)
+    with pytest.raises(UnsupportedError, match="cuda_graph: expected no CUDA graph for torch_native, got"):
+        Engine(bart("bfloat16"), attention_backend="torch_native", max_total_tokens=200, cuda_graph=True)
     for option in (
         {"enable_piecewise_cuda_graph": True},
         {"enable_hierarchical_cache": True},

@@ -284,7 +284,7 @@ def test_kv_rows_in_four_bits(backend: str) -> None:
 
 def test_pools_with_scales_for_blocks_and_who_reads_them() -> None:
     for name, words in (
-        ("nvfp4", "expected .* for torch_native, got nvfp4. Use trtllm_mha with pages of 16, 32 or 64"),
+        ("nvfp4", "expected .* for torch_native, got nvfp4. Use trtllm_mha with pages of 16, 32, 64 or 128"),
         ("mxfp8", "page_size: expected 128 for mxfp8, got 1"),
     ):
         with pytest.raises(BadArgumentError, match=words):

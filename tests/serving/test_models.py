@@ -54,7 +54,7 @@ def test_drafts_change_no_token(name: str, algorithm: str) -> None:
 
 def test_drafts_that_a_backend_does_not_verify_are_refused_before_anything_runs() -> None:
     for name, backend, argument in (
-        ("GptOssForCausalLM", "intel_amx", "layer.sliding_window_size"),
+        ("GptOssForCausalLM", "wave", "layer.sliding_window_size"),
         ("Qwen3ForCausalLM", "flex_attention", "forward_batch.forward_mode"),
     ):
         made = model(name).bfloat16()
