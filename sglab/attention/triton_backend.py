@@ -88,10 +88,8 @@ class TritonAttnBackend(AttentionBackend):
         """A decode's metadata depend on the graph's inputs alone; a verification's mask comes from outside."""
         if not graph_batch.forward_mode.is_decode() or self.implementation != "triton":
             return False
-        if (
-            graph_batch.seq_lens.device.type != "cuda"
-        ):  # a host reads contents to check them, which no recorded graph can do again
-            return False
+        if graph_batch.seq_lens.device.type != "cuda":
+            return False  # there contents are checked, which the host reads: no recorded graph can do it again
         self.forward_metadata = self._fill_graph(self._graph_state(), graph_batch)
         self._split_graph(graph_batch)
         return True
