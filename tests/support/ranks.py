@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 from sglab.layers import TensorParallel
 from sglab.serving.ranks import Ranks, follower
@@ -33,10 +34,15 @@ def _follow(pipe: Connection) -> None:
         raise SystemExit(code)
 
 
-def on_ranks(size: int, run: Callable[..., Any], *args: Any, dp_size: int = 1, ep_size: int = 1) -> list[Any]:
-    """run(tp, *args) on so many ranks at once: what each returns. Gives up, and ends them, after two minutes."""
+def on_ranks(
+    size: int, run: Callable[..., Any], *args: Any, dp_size: int = 1, ep_size: int = 1, device: str = "cpu"
+) -> list[Any]:
+    """run(tp, *args) on so many ranks at once: what each returns. Gives up, and ends them, after two minutes.
+
+    On "cuda" each rank has a GPU, where its tensors are and arguments come to; answers are on the CPU.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        world = World(size, dp_size, ep_size, "cpu", str(Path(folder) / "store"), 30.0)
+        world = World(size, dp_size, ep_size, device, str(Path(folder) / "store"), 30.0)
         pipes = [FORK.Pipe(duplex=False) for _ in range(size)]
         forks = [Fork(_one, world, rank, pipe[1], run, args) for rank, pipe in enumerate(pipes)]
         try:
@@ -57,9 +63,15 @@ def _one(world: World, rank: int, pipe: Connection, run: Callable[..., Any], arg
     torch.set_num_threads(1)
     try:
         tp: TensorParallel = world.join(rank)
-        answer = True, run(tp, *args)
+        with world.device(rank) as here:
+            answer = True, _moved(run(tp, *_moved(args, here)), "cpu")
         torch.distributed.barrier()
     except Exception as error:
         answer = False, f"{type(error).__name__}: {error}"
     pipe.send_bytes(pickle.dumps(answer))
     pipe.close()
+
+
+def _moved(given: Any, device: Any) -> Any:
+    """Every tensor in tuples, lists and dictionaries."""
+    return tree_map(lambda one: one.to(device) if isinstance(one, torch.Tensor) else one, given)
