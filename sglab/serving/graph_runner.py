@@ -152,10 +152,15 @@ class CudaGraphRunner:
         self._pool: Any = None
         self._held: Held | None = None
         self._advancing = False
+        self._graphs: list[torch.cuda.CUDAGraph] = []
         if self._with_metadata:
             backend.init_graph(self.capture_bs[-1], self.capture_bs[-1])
-        for bs in capture_order(self.capture_bs):
-            self.captured[bs] = self._capture(bs)
+        try:
+            for bs in capture_order(self.capture_bs):
+                self.captured[bs] = self._capture(bs)
+        except BaseException:
+            self.close()
+            raise
 
     def advances(self, batch_size: int) -> bool:
         """Whether a decode of so many requests is replayed by `advance`."""
@@ -260,6 +265,12 @@ class CudaGraphRunner:
         encoders = None if batch.encoder_lens_cpu is None else [*batch.encoder_lens_cpu, *[1] * padding]
         self.backend.prepare_replay(self._graph_batch(captured.batch, total, lengths, encoders))
 
+    def close(self) -> None:
+        """Destroy the CUDA graphs: nothing can be replayed any more."""
+        self._held = None
+        for graph in self._graphs:
+            graph.reset()
+
     def describe(self) -> dict[str, Any]:
         """What was captured and replayed, as plain data."""
         graphs = []
@@ -293,12 +304,16 @@ class CudaGraphRunner:
                 fills = self._begin(batch)
                 output = self._run(batch)
             return self._captured(graph, batch, output, fills)
-        cuda_graph = torch.cuda.CUDAGraph(keep_graph=self._lists)
+        cuda_graph = self._new_graph()
         with torch.cuda.graph(cuda_graph, pool=self._pool):
             fills = self._begin(batch)
             output = self._run(batch)
         self._pool = self._pool or cuda_graph.pool()
         return self._captured(self._launched(cuda_graph), batch, output, fills)
+
+    def _new_graph(self) -> torch.cuda.CUDAGraph:
+        self._graphs.append(torch.cuda.CUDAGraph(keep_graph=self._lists))
+        return self._graphs[-1]
 
     def _launched(self, cuda_graph: torch.cuda.CUDAGraph) -> torch.cuda.CUDAGraph | LaunchList:
         """What replays it."""
@@ -323,7 +338,7 @@ class CudaGraphRunner:
                 return GreedyTokens(recorded, self._choose(bs, output, self.last_tokens))
         self._choose(bs, output, self.last_tokens)
         self._synchronize()
-        cuda_graph = torch.cuda.CUDAGraph(keep_graph=self._lists)
+        cuda_graph = self._new_graph()
         with torch.cuda.graph(cuda_graph, pool=self._pool):
             tokens = self._choose(bs, output, self.last_tokens)
         return GreedyTokens(self._launched(cuda_graph), tokens)

@@ -92,8 +92,13 @@ class PiecewiseGraphRunner:
         self.input_ids = torch.zeros(self.capture_tokens[-1], dtype=torch.int64, device=self.device)
         self.positions = torch.zeros_like(self.input_ids)
         self._pool: Any = None
-        for tokens in capture_order(self.capture_tokens):
-            self.captured[tokens] = self._capture(tokens)
+        self._graphs: list[torch.cuda.CUDAGraph] = []
+        try:
+            for tokens in capture_order(self.capture_tokens):
+                self.captured[tokens] = self._capture(tokens)
+        except BaseException:
+            self.close()
+            raise
 
     def can_run(self, batch: ForwardBatch) -> bool:
         """Whether a batch extends requests, with decodes mixed in or not, by no more tokens than the largest size."""
@@ -132,6 +137,11 @@ class PiecewiseGraphRunner:
             "replays": [{"raw_tokens": one.raw_tokens, "tokens": one.tokens} for one in self.replays],
         }
 
+    def close(self) -> None:
+        """Destroy the CUDA graphs: nothing can be replayed any more."""
+        for graph in self._graphs:
+            graph.reset()
+
     def _attend(self, call: AttentionCall, batch: ForwardBatch, raw: int) -> torch.Tensor:
         def real(tensor: torch.Tensor | None) -> torch.Tensor | None:
             return None if tensor is None else tensor[:raw]
@@ -158,6 +168,7 @@ class PiecewiseGraphRunner:
             stack.enter_context(recorded.capture())
             return recorded
         graph = torch.cuda.CUDAGraph()
+        self._graphs.append(graph)
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         stack.enter_context(torch.cuda.graph(graph, pool=self._pool))
         return graph

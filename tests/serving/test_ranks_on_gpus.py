@@ -9,6 +9,8 @@ import pytest
 import torch
 
 import sglab
+from sglab.serving import RequestAbortedError
+from sglab.serving.ranks import RankDiedError, Ranks
 from tests.support import quantized as q
 from tests.support.tiny_configs import DEEPSEEK, LLAMA, QWEN3_MOE, drawn
 
@@ -48,3 +50,29 @@ def test_tokens_are_those_of_one_gpu(
     several = {name: ranks if value == 0 and name.endswith("_size") else value for name, value in options.items()}
     found = tokens(tmp_path, prompts, tp_size=ranks, dist_timeout=120, **several)
     assert found == tokens(tmp_path, prompts, cuda_graph=False)
+
+
+@pytest.mark.parametrize("ranks", [2])
+@pytest.mark.parametrize("graphs", [False, True])
+@pytest.mark.parametrize("within", [False, True], ids=["between passes", "within a pass"])
+def test_a_rank_that_dies(
+    within: bool, graphs: bool, ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if torch.cuda.device_count() < ranks:
+        pytest.skip(f"needs {ranks} NVIDIA GPUs; there are {torch.cuda.device_count()}")
+    q.write_checkpoint(tmp_path, LLAMA, drawn(LLAMA))
+    options = {"cuda_graph": graphs, "cuda_graph_bs": (1, 4) if graphs else None}
+    died = "rank 1: expected an answer, got the end of its process"
+    with sglab.Engine(
+        tmp_path, device="cuda", dtype="float32", tp_size=ranks, dist_timeout=60, page_size=1, **options
+    ) as engine:
+        assert engine.ranks is not None
+        engine.generate([1, 2, 3], GREEDY)
+        if within:
+            monkeypatch.setattr(Ranks, "broadcast", lambda self, message: self.processes[0].kill())
+        else:
+            engine.ranks.processes[0].kill()
+            engine.ranks.processes[0].wait()
+        with pytest.raises((RequestAbortedError, RankDiedError), match=died):
+            engine.generate([1, 2, 3], GREEDY)
+    sglab.Engine(tmp_path, device="cuda", dtype="float32").generate([1, 2, 3], GREEDY)

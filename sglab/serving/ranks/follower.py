@@ -37,20 +37,28 @@ def follow(pipe: Connection) -> None:
     with torch_threads(threads if world.device_type == "cpu" else None):
         one = RankModel.over(model, config)
         pipe.send_bytes(pickle.dumps("ready"))
-        while (message := pickle.loads(pipe.recv_bytes())) is not None:
-            if isinstance(message, Moves):
-                one.move_rows(message)
-            elif isinstance(message, HostCopy):
-                one.copy_rows(message)
-            elif not isinstance(message, Recording):
-                one.run(message)
-            elif message.on:
-                collectives.start(one.model, rank)
-            else:
-                pipe.send_bytes(pickle.dumps((collectives.stop(), shards_of(one.model))))
+        try:
+            serve(pipe, one, rank)
+        finally:
+            one.close()
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     distributed.destroy_process_group()
+
+
+def serve(pipe: Connection, one: RankModel, rank: int) -> None:
+    """Do what the leader says until it says None."""
+    while (message := pickle.loads(pipe.recv_bytes())) is not None:
+        if isinstance(message, Moves):
+            one.move_rows(message)
+        elif isinstance(message, HostCopy):
+            one.copy_rows(message)
+        elif not isinstance(message, Recording):
+            one.run(message)
+        elif message.on:
+            collectives.start(one.model, rank)
+        else:
+            pipe.send_bytes(pickle.dumps((collectives.stop(), shards_of(one.model))))
 
 
 def main(descriptor: int) -> int:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -51,6 +52,7 @@ class Ranks:
     Attributes:
         tp: this process's place.
         failure: why no pass can run any more; None: all is well.
+        before_leaving: called when they are closed, before this process leaves the group.
 
     Raises:
         BadArgumentError: this process is in a process group already. RankDiedError: one did not come up.
@@ -77,6 +79,7 @@ class Ranks:
         self.processes: list[subprocess.Popen] = []
         self._pipes: list[Connection] = []
         self._closing = threading.Event()
+        self.before_leaving: list[Callable[[], None]] = []
         try:
             for _ in range(1, config.tp_size):
                 self._start()
@@ -199,6 +202,8 @@ class Ranks:
         for pipe in self._pipes:
             pipe.close()
         self.processes, self._pipes = [], []
+        for call in self.before_leaving:
+            call()
         if distributed.is_initialized():
             distributed.destroy_process_group()
         self._folder.cleanup()

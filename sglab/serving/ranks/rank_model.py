@@ -219,6 +219,12 @@ class RankModel:
                 batch.spec_info = replace(batch.spec_info, custom_mask=mask)
         return batch
 
+    def close(self) -> None:
+        """Destroy its graphs: NCCL waits, without end, before it leaves a group whose collectives a graph still has."""
+        for captured in (self.graph_runner, self.piecewise_runner):
+            if captured is not None:
+                captured.close()
+
     def move_rows(self, moves: Moves) -> None:
         """Carry accepted drafts to where they are from now on."""
         device = self.runner.device

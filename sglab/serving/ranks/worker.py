@@ -55,6 +55,7 @@ class ParallelWorker:
     ) -> None:
         self.workers, self.ranks, self.speculative = list(workers), ranks, speculative
         self.rank_model = RankModel.on(workers[0].model, workers[0].runner, config)
+        ranks.before_leaving.append(self.rank_model.close)
         workers[0].graph_runner = self.rank_model.graph_runner
         workers[0].piecewise_runner = self.rank_model.piecewise_runner
         self.rank_model.states = workers[0].states
