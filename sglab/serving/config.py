@@ -69,8 +69,8 @@ class EngineConfig:
     disable_overlap_schedule: bool | None = None
     """None: overlap on a GPU, one rank. On a CPU steps then run in a thread of their own."""
     cuda_graph: bool | None = None
-    """Replay captured decode passes; None: on a GPU, one rank, with a backend that has graphs. On a CPU the recorded
-    operations are replayed."""
+    """Replay captured decode passes; None: on a GPU, with a backend that has graphs, unless ranks
+    attend in groups or two halves of a batch overlap. On a CPU the recorded operations are replayed."""
     replay_launches: bool = False
     """On a GPU, capture decode passes, and launch what was captured one kernel after another instead of as a graph. It
     takes the sizes of `cuda_graph_bs`, and a backend that has graphs. On a CPU as `cuda_graph`."""
@@ -238,7 +238,9 @@ class EngineConfig:
         """Whether decode passes are captured and replayed."""
         if self.replay_launches:
             return True
-        return device_type == "cuda" and self.tp_size == 1 if self.cuda_graph is None else self.cuda_graph
+        if self.cuda_graph is not None:
+            return self.cuda_graph
+        return device_type == "cuda" and self.dp_size == 1 and not self.enable_two_batch_overlap
 
     def capture_sizes(self) -> list[int]:
         """Batch sizes to capture: those asked for, or SGLang's."""

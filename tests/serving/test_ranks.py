@@ -13,7 +13,7 @@ import sglab
 from sglab.engine import BadArgumentError
 from sglab.serving import RequestAbortedError
 from sglab.serving.ranks import RankDiedError, Ranks
-from sglab.serving.ranks.rank_model import HostCopy
+from sglab.serving.ranks.rank_model import Found, HostCopy, Message, RankModel
 from sglab.serving.speculative_worker import SpeculativeWorker
 from sglab.workbench import record_ranks
 from tests.support import quantized as q
@@ -285,6 +285,25 @@ def test_a_rank_that_dies_within_a_pass(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(Ranks, "broadcast", lambda self, message: self.processes[0].kill())
         with pytest.raises(RequestAbortedError, match=r"rank 1: expected an answer, got the end of its process"):
             engine.generate([1, 2, 3], GREEDY)
+
+
+def test_what_a_pass_left_after_a_rank_died_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a replayed graph whose collectives were given up leaves something."""
+    monkeypatch.setattr(Ranks, "_start", fork_follower)
+    q.write_checkpoint(tmp_path, LLAMA, drawn(LLAMA))
+    with sglab.Engine(tmp_path, device="cpu", tp_size=2, dist_timeout=30) as engine:
+        run = RankModel.run
+
+        def dying(self: RankModel, message: Message) -> list[Found]:
+            found = run(self, message)
+            assert engine.ranks is not None
+            engine.ranks.processes[0].kill()
+            engine.ranks.processes[0].wait()
+            return found
+
+        monkeypatch.setattr(RankModel, "run", dying)
+        with pytest.raises(RequestAbortedError, match=r"rank 1: expected an answer, got the end of its process"):
+            engine.generate([1, 2, 3], {"temperature": 0, "max_new_tokens": 1})
 
 
 def test_what_ranks_cannot_do_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,9 @@ from sglab.layers.overlap import run_alternately
 from sglab.models import CausalLM
 from sglab.serving.batch_invariant import batch_invariant
 from sglab.serving.config import EngineConfig
+from sglab.serving.encoders import has_encoder
 from sglab.serving.execution import InlineExecution
-from sglab.serving.graph_runner import CudaGraphRunner
+from sglab.serving.graph_runner import CudaGraphRunner, captures_decodes
 from sglab.serving.piecewise_runner import PiecewiseGraphRunner
 from sglab.serving.pools import make_pools
 from sglab.serving.prompt_logprobs import PromptRows
@@ -138,7 +139,7 @@ class RankModel:
         name, two = config.backend(model.device.type), config.enable_two_batch_overlap
         made = cls(model, runner, partial(create_attention_backend, name, runner), two)
         with batch_invariant(config.enable_deterministic_inference):
-            if config.graphs(model.device.type):
+            if captures_decodes(config, made.backends[0], model.device.type, has_encoder(model)):
                 made.graph_runner = CudaGraphRunner(model, runner, made.backends[0], config.capture_sizes())
             if config.enable_piecewise_cuda_graph:
                 sizes = config.capture_tokens()

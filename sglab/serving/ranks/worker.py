@@ -84,7 +84,7 @@ class ParallelWorker:
             assert self.speculative is not None
             self._verifying = first.table
             verified = self.speculative.forward(first.inputs)
-            return lambda: [verified()]
+            return lambda: self._answered([verified()])
         pairs = list(zip(self.workers, inputs, strict=True))
         batches = [None if one is None else worker.forward_batch(one.inputs.batch) for worker, one in pairs]
         message = tuple(
@@ -102,7 +102,13 @@ class ParallelWorker:
                 sampled = worker.sample(mine.logits, batch, one.inputs)
                 worker.output_tokens[batch.req_pool_indices] = sampled.tokens
                 waiting.append(on_host(sampled, one.inputs, mine.graph_bs, mine.prompt))
-        return lambda: [None if each is None else each() for each in waiting]
+        return lambda: self._answered([None if each is None else each() for each in waiting])
+
+    def _answered(self, found: list[PassResult | None]) -> list[PassResult | None]:
+        """What the device has computed, unless a rank has ended: a graph whose collectives were given up goes on with
+        whatever they left."""
+        self.ranks.check()
+        return found
 
     def verify(self, batch: ForwardBatch) -> torch.Tensor:
         """[nodes, vocab] logits of drafts, of the one group that there is.

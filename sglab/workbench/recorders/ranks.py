@@ -131,7 +131,7 @@ def record_ranks(engine: Engine) -> Iterator[RanksRun]:
         remedy = "Make it with Engine(…, tp_size=2)."
         raise BadArgumentError("engine", "an engine on several ranks", "one process", remedy)
     if engine.worker.graph_runner is not None or engine.worker.piecewise_runner is not None:
-        remedy = "Leave cuda_graph and enable_piecewise_cuda_graph out."
+        remedy = "Make it with cuda_graph=False and without enable_piecewise_cuda_graph."
         raise BadArgumentError("engine", "an engine on several ranks without graphs", "one with graphs", remedy)
     config, ranks, execution = engine.config, engine.ranks, engine._execution
     ways = [f"tp {config.tp_size}"]
