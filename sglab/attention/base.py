@@ -41,6 +41,7 @@ class AttentionBackend(ABC):
     _kv_dtype: torch.dtype | str | None = None
     _kv_records: bool = False
     _deterministic: bool = False
+    _chunk_size: int = 0
     _runner: ModelRunner | None = None
     _served: frozenset[tuple[object, ...]] = frozenset()
     """What `_refuse_call` was asked and found served."""
@@ -55,6 +56,7 @@ class AttentionBackend(ABC):
         self._kv_dtype = model_runner.stored_apart
         self._kv_records = model_runner.token_to_kv_pool.records
         self._deterministic = model_runner.enable_deterministic_inference
+        self._chunk_size = model_runner.model_config.attention_chunk_size
         self.refuse_unserved(self._made_for(Demand()))
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
@@ -134,6 +136,7 @@ class AttentionBackend(ABC):
             layer.is_cross_attention,
             layer.attn_type,
             layer.xai_temperature_len,
+            layer.use_irope,
         )
         plain = batch.spec_info is None and batch.encoder_lens is None
         if plain and asked in self._served:
@@ -286,4 +289,5 @@ class AttentionBackend(ABC):
             kv_dtype=self._kv_dtype,
             kv_records=self._kv_records,
             deterministic=self._deterministic,
+            attention_chunk_size=self._chunk_size,
         )

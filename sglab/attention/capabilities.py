@@ -67,6 +67,9 @@ class Capabilities:
     windows_in_trees: bool = False
     """A window counts along each draft's own path, as decoding would: so in SGLang's fa3, whose tables hold paths; its
     triton counts in the order in which a tree's drafts lie."""
+    chunked: bool = False
+    """Layers that see one chunk of the text (`use_irope` in a model with `attention_chunk_size`); a tree's drafts along
+    their paths."""
     logit_cap: bool = False
     xai_temperature: bool = False
     sinks: bool = False
@@ -111,6 +114,8 @@ class Demand:
     """The KV pool holds FlashMLA's records."""
     deterministic: bool = False
     """A row's bits may not depend on its batch."""
+    attention_chunk_size: int = 0
+    """Of the model; 0: no layer sees chunks."""
     layer: RadixAttention | None = None
     encoder_lens: torch.Tensor | None = None
     text_lens: list[int] | None = None
@@ -211,6 +216,10 @@ def _drafts_served(c: Capabilities, d: Demand) -> bool:
     return c.drafts == "tree" or (c.drafts == "chain" and getattr(d.spec_info, "topk", None) == 1)
 
 
+def _sees_chunks(d: Demand) -> bool:
+    return d.layer is not None and d.layer.use_irope and d.attention_chunk_size > 0
+
+
 def _is_tree(d: Demand) -> bool:
     verifies = d.mode is not None and d.mode.is_target_verify()
     return verifies and d.spec_info is not None and getattr(d.spec_info, "topk", None) != 1
@@ -309,6 +318,12 @@ RULES: tuple[Rule, ...] = (
         lambda c, d: d.layer is None or not c.head_dims or _head_dims(d.layer) in c.head_dims,
         lambda c: _listed(c.head_dims),
         lambda d: str(_head_dims(d.layer)) if d.layer is not None else "",
+    ),
+    Rule(
+        "layer.use_irope",
+        lambda c, d: not _sees_chunks(d) or (c.chunked and d.layer is not None and d.layer.is_causal),
+        lambda c: "False where the model has attention_chunk_size" + (", or a causal layer" if c.chunked else ""),
+        lambda d: f"True, with chunks of {d.attention_chunk_size}",
     ),
     _layer_rule("logit_cap", "0", lambda layer: bool(layer.logit_cap), "logit_cap"),
     Rule(

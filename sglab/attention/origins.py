@@ -73,13 +73,14 @@ ORIGINS: dict[str, Origin] = {
         "SM8x, SM9x",
         "flashattention_backend.py",
         f'{_ARRAYS}; with `implementation="flash_attn"` on a GPU the kernels of an installed package, graphs included',
-        differs="sinks count once in a tree's cascade; a draft model drafts through TARGET_VERIFY",
+        differs="sinks count once in a tree's cascade; a draft model drafts through TARGET_VERIFY; chunks are seen in mixed "
+        "passes, catching up, trees and graphs of drafts, too (SGLang's layers see everything there)",
     ),
     "fa4": Origin(
         "FlashAttention-4 (CuTe DSL)",
         "SM90, SM100",
         "flashattention_backend.py",
-        differs="beside an MXFP8 cache queries stay in 16 bit (0.5.23 quantises them), and rows are widened first; a "
+        differs="chunks as fa3; beside an MXFP8 cache queries stay in 16 bit (0.5.23 quantises them), and rows are widened first; a "
         "diffusion model's blocks attend as any extend (0.5.23: triton's arrays, FlashAttention 4 over packed rows)",
     ),
     "trtllm_mha": Origin(
@@ -172,7 +173,8 @@ ORIGINS: dict[str, Origin] = {
         "sgl-kernel-xpu",
         "Intel GPUs with XMX",
         "xpu_backend.py",
-        differs="MLA, drafts and graphs as in 0.5.23 (0.5.9 has none of them)",
+        differs="MLA, drafts and graphs as in 0.5.23 (0.5.9 has none of them); chunks as fa3, and as long as the model "
+        "says (SGLang shortens them to whole pages of the longest request)",
         vendor="an Intel GPU",
     ),
     "hpc_ops": Origin("Tencent's HPC-Ops", "SM90", "hpc_ops_backend.py (0.5.23)"),

@@ -22,6 +22,7 @@ from sglab.attention.upstream import ABSENT
 _LAYER_OPTIONS = (
     "sliding_window",
     "windows_in_trees",
+    "chunked",
     "logit_cap",
     "xai_temperature",
     "sinks",

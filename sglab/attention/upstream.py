@@ -80,10 +80,9 @@ ABSENT: dict[str, Absent] = {
 """Names that SGLang takes (0.5.23: its registry and the former names beside it) and sglab does not."""
 
 NOT_SERVED: dict[str, str] = {
-    "fa3": "layers that see one chunk of the text (Llama 4's `attention_chunk_size`), a score function",
-    "fa4": "the same, an added bias (Inkling), masks of images",
+    "fa4": "a score function, an added bias (Inkling), masks of images",
     "triton": "a score function; windows beside tokens that see ahead, which count backwards alone there",
-    "intel_xpu": "chunks as fa3, masks of images (Gemma 3)",
+    "intel_xpu": "masks of images (Gemma 3)",
     "ascend": "an indexer's tokens (`topk_indices`), ALiBi",
     "aiter": "trees of n-grams in MHA",
     "intel_amx": "captured passes (PyTorch's graphs on a CPU)",

@@ -39,6 +39,8 @@ class RadixAttention:
     """SGLang's names. Other than DECODER's, a layer's new tokens see all of their request, those after them, too."""
     xai_temperature_len: int = -1
     """-1: none; else the logits of a query at position t > len are multiplied by log2(t) / log2(len)."""
+    use_irope: bool = False
+    """Llama 4's layers with rotary positions: of a model with `attention_chunk_size` they see one chunk of the text."""
     k_scale: float | None = None
     """Of an FP8 KV pool: keys are divided by it when stored, logits multiplied by it. None: 1."""
     v_scale: float | None = None

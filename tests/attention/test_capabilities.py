@@ -171,6 +171,7 @@ def test_every_refusal_can_be_worded() -> None:
         "forward_batch.llada_image_conditioning_text_lens_cpu": Demand(text_lens=[3]),
         "q": Demand(dtype=torch.float64),
         "layer.head_dim, layer.v_head_dim": Demand(layer=layer),
+        "layer.use_irope": Demand(layer=replace(layer, use_irope=True, **plain), attention_chunk_size=8),
         "layer.logit_cap": Demand(layer=replace(layer, logit_cap=1.0, **plain)),
         "layer.sliding_window_size": Demand(layer=replace(layer, sliding_window_size=0, **plain)),
         "layer.xai_temperature_len": Demand(layer=replace(layer, xai_temperature_len=8, **plain)),

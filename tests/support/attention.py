@@ -153,8 +153,11 @@ def float64_attention(
             if not layer.is_causal:
                 near = layer.sliding_window_size if layer.sliding_window_size >= 0 else len(slots)
                 path = slots[max(first + t - near, 0) : first + t + near + 1]
-            elif layer.sliding_window_size >= 0:
-                path = path[-layer.sliding_window_size - 1 :]
+            else:
+                chunk = batch.runner.model_config.attention_chunk_size if layer.use_irope else 0
+                path = path[(len(path) - 1) // chunk * chunk :] if chunk else path
+                if layer.sliding_window_size >= 0:
+                    path = path[-layer.sliding_window_size - 1 :]
             out.append(_token(row, keys[path], values[path], batch, sinks))
     return torch.stack(out)
 

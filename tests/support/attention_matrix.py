@@ -95,6 +95,14 @@ def _windowed(cell: Cell) -> Cell:
     return cell
 
 
+def _chunked(cell: Cell, chunk: int = 8) -> Cell:
+    """Llama 4's layers, in a model whose chunks are short."""
+    runner, layer = cell.batch.runner, cell.batch.layer
+    runner.model_config = replace(runner.model_config, attention_chunk_size=max(chunk, runner.page_size))
+    layer.use_irope = True
+    return cell
+
+
 def _ahead(cell: Cell) -> Cell:
     cell.batch.layer.attn_type = AttentionType.ENCODER_ONLY
     return cell
@@ -194,6 +202,14 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "window in extend": lambda draw: _layer(draw.extend(), sliding_window_size=3),
     "window in a chain": lambda draw: _windowed(draw.verify([-1, 0, 1, 2])),
     "window in a tree": lambda draw: _windowed(draw.verify(TREE)),
+    "chunks in decode": lambda draw: _chunked(Cell(draw.decode())),
+    "chunks in extend": lambda draw: _chunked(Cell(draw.extend())),
+    "chunks in a mixed pass": lambda draw: _chunked(Cell(draw.extend(decoding=True))),
+    "chunks and a window": lambda draw: _windowed(_chunked(Cell(draw.extend()))),
+    "chunks in a chain": lambda draw: _chunked(draw.verify([-1, 0, 1, 2]), 4),
+    "chunks in a tree": lambda draw: _chunked(draw.verify(TREE), 4),
+    "chunks in a draft extend": lambda draw: _chunked(_draft_extend(draw)),
+    "chunks, sees ahead": lambda draw: _chunked(_layer(draw.extend(), attn_type=AttentionType.ENCODER_ONLY)),
     "sees ahead": lambda draw: _layer(draw.extend(), attn_type=AttentionType.ENCODER_ONLY),
     "sees ahead, mixed": lambda draw: _layer(draw.extend(decoding=True), attn_type=AttentionType.DECODER_BIDIRECTIONAL),
     "window both ways": lambda draw: _layer(draw.extend(), attn_type=AttentionType.ENCODER_ONLY, sliding_window_size=3),
@@ -244,6 +260,7 @@ def demand_of(cell: Cell, kind: str) -> Demand:
         kv_dtype=runner.stored_apart,
         kv_records=runner.token_to_kv_pool.records,
         layer=cell.batch.layer,
+        attention_chunk_size=runner.model_config.attention_chunk_size,
         sinks=cell.sinks,
     )
 

@@ -34,6 +34,7 @@ class FlashAttention3Backend(PageTableBackend):
         dtypes=("float16", "bfloat16"),
         sliding_window=True,
         windows_in_trees=True,
+        chunked=True,
         logit_cap=True,
         sinks=True,
         cross_attention=True,
