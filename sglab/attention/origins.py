@@ -46,7 +46,8 @@ ORIGINS: dict[str, Origin] = {
         "NVIDIA, AMD, Intel GPUs",
         "triton_backend.py",
         "all of it, with our Triton kernels: on a GPU, on the emulator, under Triton's interpreter",
-        "a window of w is w + 1 keys, as elsewhere (SGLang's triton takes w); of an FP4 cache the rows read are "
+        "a window of w is w + 1 keys, as elsewhere (SGLang's triton takes w), and w keys ahead where tokens see ahead "
+        "(SGLang's new tokens of DECODER_BIDIRECTIONAL layers have none); of an FP4 cache the rows read are "
         "widened, not the whole pool",
     ),
     "flashinfer": Origin(
@@ -73,15 +74,16 @@ ORIGINS: dict[str, Origin] = {
         "SM8x, SM9x",
         "flashattention_backend.py",
         f'{_ARRAYS}; with `implementation="flash_attn"` on a GPU the kernels of an installed package, graphs included',
-        differs="sinks count once in a tree's cascade; a draft model drafts through TARGET_VERIFY; chunks are seen in mixed "
-        "passes, catching up, trees and graphs of drafts, too (SGLang's layers see everything there)",
+        differs="sinks count once in a tree's cascade; a draft model drafts through TARGET_VERIFY; chunks are seen in "
+        "mixed passes, catching up, trees and graphs of drafts, too (SGLang's layers see everything there)",
     ),
     "fa4": Origin(
         "FlashAttention-4 (CuTe DSL)",
         "SM90, SM100",
         "flashattention_backend.py",
-        differs="chunks as fa3; beside an MXFP8 cache queries stay in 16 bit (0.5.23 quantises them), and rows are widened first; a "
-        "diffusion model's blocks attend as any extend (0.5.23: triton's arrays, FlashAttention 4 over packed rows)",
+        differs="chunks as fa3; beside an MXFP8 cache queries stay in 16 bit (0.5.23 quantises them), and rows are "
+        "widened first; a diffusion model's blocks attend as any extend (0.5.23: triton's arrays, "
+        "FlashAttention 4 over packed rows)",
     ),
     "trtllm_mha": Origin(
         "TensorRT-LLM's, through FlashInfer",
@@ -157,7 +159,8 @@ ORIGINS: dict[str, Origin] = {
         "MI300 and later",
         "aiter_backend.py",
         differs="no persistent-scheduling buffers of its MLA kernel; a window of w is w + 1 keys, as elsewhere "
-        "(SGLang's is w in aiter's unified kernel, which alone has windows)",
+        "(SGLang's is w in aiter's unified kernel, which alone has windows); sinks count in trees, too (SGLang drops "
+        "them), and windows are refused there (SGLang drops them)",
         vendor="an AMD GPU",
     ),
     "wave": Origin("IREE's Wave", "MI300 and later", "wave_backend.py", vendor="an AMD GPU"),

@@ -47,6 +47,7 @@ class TritonAttnBackend(AttentionBackend):
         cross_attention=True,
         encoders_in_graphs=True,
         bidirectional=True,
+        bidirectional_window=True,
         bidirectional_drafts=True,
     )
 

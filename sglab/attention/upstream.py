@@ -81,10 +81,9 @@ ABSENT: dict[str, Absent] = {
 
 NOT_SERVED: dict[str, str] = {
     "fa4": "a score function, an added bias (Inkling), masks of images",
-    "triton": "a score function; windows beside tokens that see ahead, which count backwards alone there",
+    "triton": "a score function",
     "intel_xpu": "masks of images (Gemma 3)",
     "ascend": "an indexer's tokens (`topk_indices`), ALiBi",
-    "aiter": "trees of n-grams in MHA",
     "intel_amx": "captured passes (PyTorch's graphs on a CPU)",
 }
 """Backend -> what SGLang 0.5.23's serves and this one does not."""

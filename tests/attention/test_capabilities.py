@@ -140,7 +140,7 @@ def test_the_remedy_names_who_serves_the_whole_call() -> None:
     batch = decode_batch([9], dtype="float32", **SMALL)
     batch.layer.sliding_window_size, batch.layer.logit_cap = 4, 2.0
     with pytest.raises(
-        UnsupportedError, match=r"logit_cap: expected 0 for torch_native, got 2\.0\. Use triton or flex_attention\.$"
+        UnsupportedError, match=r"logit_cap: expected 0 for torch_native, got 2\.0\. Use flex_attention or triton\.$"
     ):
         sglab.attend(batch, "torch_native")
     batch.layer.sliding_window_size = 0

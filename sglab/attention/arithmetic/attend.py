@@ -52,7 +52,7 @@ def attend_rows(
         chosen = "triton" if q.device.type == "cuda" else "cpu" if cpu.serves(q, keys) else "torch"
     ahead = not rows.causal and rows.custom_mask is None
     if chosen == "triton" and rows.max_q > 1 and (rows.window == 0 or (ahead and rows.window > 0)):
-        chosen = "torch"  # to the extend operator a window of 0 means none, and others only look back
+        chosen = "torch"  # to the extend operator a window of 0 means none, and these keys are all its prefix
     if chosen == "triton":
         o, lse = triton.run(q, keys, values, rows, scoring, "triton")
     elif chosen == "flashinfer":
