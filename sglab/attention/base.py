@@ -23,7 +23,7 @@ from sglab.attention.capabilities import Capabilities, Demand, UnsupportedError,
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.prepared import GraphSizes, PreparedPass
 from sglab.attention.registry import capabilities_by_name
-from sglab.engine import ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
+from sglab.engine import ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention, ScoreMod
 from sglab.engine.batch.metadata import check_metadata, is_checked
 
 
@@ -82,6 +82,8 @@ class AttentionBackend(ABC):
         k_rope: torch.Tensor | None = None,
         sinks: torch.Tensor | None = None,
         topk_indices: torch.Tensor | None = None,
+        slopes: torch.Tensor | None = None,
+        score_mod: ScoreMod | None = None,
     ) -> torch.Tensor:
         """Attend, in any mode; nothing runs when the batch is idle.
 
@@ -94,6 +96,8 @@ class AttentionBackend(ABC):
             sinks: float [heads], a logit per head that only the denominator counts.
             topk_indices: int [tokens, topk], positions in its request that each query attends to, −1 for none: sparse
                 attention's choice.
+            slopes: float [heads], ALiBi: each head's logits have slope · (key's position − query's) added.
+            score_mod: what the model adds to its logits besides (`sglab.engine.ScoreMod`).
 
         Returns:
             [tokens, heads · v_head_dim].
@@ -104,15 +108,15 @@ class AttentionBackend(ABC):
                 Nothing was written in either case.
         """
         serving = self.serving
-        serving._refuse_call(q.dtype, layer, forward_batch, sinks, topk_indices)
+        serving._refuse_call(q.dtype, layer, forward_batch, sinks, topk_indices, slopes, score_mod)
+        serving._refuse_in_graph(slopes, score_mod)
         if forward_batch.forward_mode.is_idle():
             return q.new_empty(q.shape[0], layer.tp_q_head_num * layer.v_head_dim)
         if serving.plans_ahead and serving._pass is not None:
             serving._pass.refuse_another(forward_batch, len(q))
         rope_apart = serving.capabilities.rope_apart
-        inputs = AttentionInputs.of(
-            q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope, sinks, topk_indices, rope_apart=rope_apart
-        )
+        parts = q_rope, k_rope, sinks, topk_indices, slopes, score_mod
+        inputs = AttentionInputs.of(q, k, v, layer, forward_batch, save_kv_cache, *parts, rope_apart=rope_apart)
         return serving.attend(inputs).view(len(q), -1)
 
     def _refuse_call(
@@ -122,6 +126,8 @@ class AttentionBackend(ABC):
         batch: ForwardBatch,
         sinks: torch.Tensor | None,
         topk_indices: torch.Tensor | None,
+        slopes: torch.Tensor | None,
+        score_mod: ScoreMod | None,
     ) -> None:
         """Refuse a call that is not served. What was served once is not asked again: every layer of every step is."""
         asked = (
@@ -138,7 +144,7 @@ class AttentionBackend(ABC):
             layer.xai_temperature_len,
             layer.use_irope,
         )
-        plain = batch.spec_info is None and batch.encoder_lens is None
+        plain = batch.spec_info is None and batch.encoder_lens is None and slopes is None and score_mod is None
         if plain and asked in self._served:
             return
         self.refuse_unserved(
@@ -150,10 +156,20 @@ class AttentionBackend(ABC):
                 encoder_lens=batch.encoder_lens,
                 sinks=sinks,
                 topk_indices=topk_indices,
+                slopes=slopes,
+                score_mod=score_mod,
             )
         )
         if plain:
             self._served |= {asked}
+
+    def _refuse_in_graph(self, slopes: torch.Tensor | None, score_mod: ScoreMod | None) -> None:
+        """What PyTorch adds to logits request by request, by lengths that the host reads, no replay would do again."""
+        if self._pass is None and self._graph_sizes is not None and self.plans_ahead:
+            for argument, given in (("slopes", slopes), ("score_mod", score_mod)):
+                if given is not None:
+                    expected = f"None in a captured pass for {self.name}"
+                    raise UnsupportedError(argument, expected, f"{argument} given", "Run the pass without a graph.")
 
     @property
     def runner(self) -> ModelRunner | None:

@@ -12,7 +12,15 @@ from typing import Any, Literal
 
 import torch
 
-from sglab.engine import AttentionType, BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, RadixAttention
+from sglab.engine import (
+    AttentionType,
+    BadArgumentError,
+    ForwardBatch,
+    ForwardMode,
+    GraphBatch,
+    RadixAttention,
+    ScoreMod,
+)
 
 Drafts = Literal["chain", "tree"]
 
@@ -87,6 +95,10 @@ class Capabilities:
     """LLaDA-Image's conditioning pass: texts that do not see the query tokens after them, which see everything."""
     topk_indices: bool = False
     """Sparse attention: the tokens that an indexer chose for each query."""
+    alibi: bool = False
+    """`slopes`: logits that fall with the distance of the key; not in a graph."""
+    score_mod: bool = False
+    """A function of the model's on the logits, in PyTorch; neither in a graph nor over trees, chunks or an encoder."""
     rope_apart: bool = False
     """MLA: the kernel takes q and k as latent and rotary parts; SGLang's model then passes them separately."""
     triton_helpers: bool = True
@@ -122,6 +134,8 @@ class Demand:
     """Of a conditioning pass."""
     sinks: torch.Tensor | None = None
     topk_indices: torch.Tensor | None = None
+    slopes: torch.Tensor | None = None
+    score_mod: ScoreMod | None = None
 
     @classmethod
     def of_batch(cls, batch: ForwardBatch | GraphBatch) -> Demand:
@@ -223,6 +237,14 @@ def _sees_chunks(d: Demand) -> bool:
 def _is_tree(d: Demand) -> bool:
     verifies = d.mode is not None and d.mode.is_target_verify()
     return verifies and d.spec_info is not None and getattr(d.spec_info, "topk", None) != 1
+
+
+_OUT_OF_ORDER = "an encoder's keys, a tree of drafts or chunks"
+
+
+def _in_order(d: Demand) -> bool:
+    """Whether a key's place among those read is its position in the text."""
+    return not _is_tree(d) and not _sees_chunks(d) and (d.layer is None or not d.layer.is_cross_attention)
 
 
 def _drafts_expected(c: Capabilities) -> str:
@@ -348,6 +370,18 @@ RULES: tuple[Rule, ...] = (
         lambda c, d: d.topk_indices is None or c.topk_indices,
         lambda c: "None",
         lambda d: f"a tensor {tuple(d.topk_indices.shape)}" if d.topk_indices is not None else "",
+    ),
+    Rule(
+        "slopes",
+        lambda c, d: d.slopes is None or (c.alibi and _in_order(d)),
+        lambda c: "None" + (f" beside {_OUT_OF_ORDER}" if c.alibi else ""),
+        lambda d: f"a tensor {tuple(d.slopes.shape)}" if d.slopes is not None else "",
+    ),
+    Rule(
+        "score_mod",
+        lambda c, d: d.score_mod is None or (c.score_mod and _in_order(d)),
+        lambda c: "None" + (f" beside {_OUT_OF_ORDER}" if c.score_mod else ""),
+        lambda d: "a function",
     ),
 )
 

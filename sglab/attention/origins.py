@@ -47,8 +47,8 @@ ORIGINS: dict[str, Origin] = {
         "triton_backend.py",
         "all of it, with our Triton kernels: on a GPU, on the emulator, under Triton's interpreter",
         "a window of w is w + 1 keys, as elsewhere (SGLang's triton takes w), and w keys ahead where tokens see ahead "
-        "(SGLang's new tokens of DECODER_BIDIRECTIONAL layers have none); of an FP4 cache the rows read are "
-        "widened, not the whole pool",
+        "(SGLang's new tokens of DECODER_BIDIRECTIONAL layers have none); score functions run in PyTorch; of an FP4 "
+        "cache the rows read are widened, not the whole pool",
     ),
     "flashinfer": Origin(
         "FlashInfer 0.7 (MHA: fa2 wrappers; MLA: BatchMLAPagedAttentionWrapper)",
@@ -83,7 +83,7 @@ ORIGINS: dict[str, Origin] = {
         "flashattention_backend.py",
         differs="chunks as fa3; beside an MXFP8 cache queries stay in 16 bit (0.5.23 quantises them), and rows are "
         "widened first; a diffusion model's blocks attend as any extend (0.5.23: triton's arrays, "
-        "FlashAttention 4 over packed rows)",
+        "FlashAttention 4 over packed rows); score functions run in PyTorch",
     ),
     "trtllm_mha": Origin(
         "TensorRT-LLM's, through FlashInfer",
@@ -169,7 +169,8 @@ ORIGINS: dict[str, Origin] = {
         "Ascend NPUs",
         "hardware_backend/npu/attention/ascend_backend.py",
         differs="windows are served without sinks, too; a model with an encoder and a soft cap, which SGLang leaves to "
-        "PyTorch, are attended to as the rest",
+        "PyTorch, are attended to as the rest; ALiBi has grouped queries, windows and drafts, too, and sees a cached "
+        "prefix whole (SGLang's mask is that of a prompt without one)",
         vendor="an Ascend NPU",
     ),
     "intel_xpu": Origin(

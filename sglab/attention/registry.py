@@ -46,7 +46,10 @@ ATTENTION_BACKENDS: dict[str, str | ByKind | Factory] = {
         "mla": f"{_HERE}.vendors.aiter:AiterMLAAttnBackend",
     },
     "wave": f"{_HERE}.vendors.wave:WaveAttnBackend",
-    "ascend": f"{_HERE}.vendors.ascend:AscendAttnBackend",
+    "ascend": {
+        "mha": f"{_HERE}.vendors.ascend:AscendAttnBackend",
+        "mla": f"{_HERE}.vendors.ascend:AscendMLAAttnBackend",
+    },
     "intel_xpu": f"{_HERE}.vendors.intel_xpu:XPUAttentionBackend",
     "hpc_ops": f"{_HERE}.vendors.hpc_ops:HPCOpsAttnBackend",
 }

@@ -33,6 +33,8 @@ _LAYER_OPTIONS = (
     "bidirectional_drafts",
     "image_conditioning",
     "topk_indices",
+    "alibi",
+    "score_mod",
 )
 MODELS = {
     "MHA": Model(use_mla=False),

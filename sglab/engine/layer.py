@@ -4,8 +4,16 @@ The layer that projects and calls the backend is built on this by the models; he
 Source: SGLang 0.5.9 `layers/radix_attention.py`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+
+import torch
+
+ScoreMod = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+"""score_mod(logits, q_pos, kv_pos, q_idx, head) -> logits: what a model adds to its attention logits, after scale and
+cap, before the softmax. The positions in the request's text, the query's row of the batch and the head are integers
+that broadcast to the logits (SGLang's Triton and FA4 take the same as a function of their own language)."""
 
 
 class AttentionType(Enum):

@@ -177,6 +177,8 @@ def test_every_refusal_can_be_worded() -> None:
         "layer.xai_temperature_len": Demand(layer=replace(layer, xai_temperature_len=8, **plain)),
         "sinks": Demand(sinks=torch.ones(4)),
         "topk_indices": Demand(topk_indices=torch.ones(4, 2)),
+        "slopes": Demand(slopes=torch.ones(4)),
+        "score_mod": Demand(score_mod=lambda logits, *places: logits),
     }
     assert list(demands) == [rule.argument for rule in RULES]
     for argument, demand in demands.items():

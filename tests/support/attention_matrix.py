@@ -15,8 +15,9 @@ from typing import Any
 import torch
 
 from sglab.attention import Demand, UnsupportedError, create_attention_backend
+from sglab.attention.arithmetic.score_functions import alibi, relative_bias
 from sglab.attention.capabilities import unserved
-from sglab.engine import AttentionType, ForwardBatch, ForwardMode
+from sglab.engine import AttentionType, ForwardBatch, ForwardMode, ScoreMod
 from sglab.workbench import Batch, decode_batch, extend_batch, max_error
 from tests.support.attention import (
     declared,
@@ -41,6 +42,8 @@ class Cell:
     batch: Batch
     forward_batch: ForwardBatch | None = None
     sinks: torch.Tensor | None = None
+    slopes: torch.Tensor | None = None
+    score_mod: ScoreMod | None = None
     parents: list[int] | None = None
 
     @property
@@ -124,6 +127,19 @@ def _diffusion(draw: Draw, block: int = 4, **layer: Any) -> Cell:
 def _sinks(draw: Draw) -> Cell:
     batch = draw.extend()
     return Cell(batch, sinks=torch.linspace(-2, 3, batch.num_heads, device=batch.device))
+
+
+def _alibi(cell: Cell) -> Cell:
+    cell.slopes = torch.linspace(0.5, 0.01, cell.batch.num_heads, device=cell.batch.device)
+    return cell
+
+
+def _scored(cell: Cell) -> Cell:
+    """A bias by distance, of every query token and head."""
+    batch = cell.batch
+    generator = torch.Generator().manual_seed(7)
+    cell.score_mod = relative_bias(torch.randn(len(batch.q), batch.num_heads, 6, generator=generator).to(batch.device))
+    return cell
 
 
 def _fp8(dtype: torch.dtype) -> Callable[[Draw], Cell]:
@@ -220,6 +236,17 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "diffusion block, causal": lambda draw: _diffusion(draw, attn_type=AttentionType.DECODER),
     "soft cap": lambda draw: _layer(draw.extend(), logit_cap=1.5),
     "sinks": _sinks,
+    "ALiBi in decode": lambda draw: _alibi(Cell(draw.decode())),
+    "ALiBi in extend": lambda draw: _alibi(Cell(draw.extend())),
+    "ALiBi in a chain": lambda draw: _alibi(draw.verify([-1, 0, 1, 2])),
+    "ALiBi and a window": lambda draw: _alibi(_windowed(Cell(draw.extend()))),
+    "scored in decode": lambda draw: _scored(Cell(draw.decode())),
+    "scored in extend": lambda draw: _scored(Cell(draw.extend())),
+    "scored in a mixed pass": lambda draw: _scored(Cell(draw.extend(decoding=True))),
+    "scored in a chain": lambda draw: _scored(draw.verify([-1, 0, 1, 2])),
+    "scored in a tree": lambda draw: _scored(draw.verify(TREE)),
+    "scored in a window": lambda draw: _scored(_windowed(Cell(draw.extend()))),
+    "scored, sees ahead": lambda draw: _scored(_ahead(Cell(draw.extend()))),
     "1 head per KV head": _heads(4, 4),
     "2 heads per KV head": _heads(4, 2),
     "4 heads per KV head": _heads(8, 2),
@@ -262,6 +289,8 @@ def demand_of(cell: Cell, kind: str) -> Demand:
         layer=cell.batch.layer,
         attention_chunk_size=runner.model_config.attention_chunk_size,
         sinks=cell.sinks,
+        slopes=cell.slopes,
+        score_mod=cell.score_mod,
     )
 
 
@@ -289,7 +318,12 @@ def attended(name: str, cell: Cell, implementation: str = "auto") -> torch.Tenso
         rows.to(batch.dtype) * (1.0 if batch.runner.token_to_kv_pool.kv_format else scale or 1.0)
         for rows, scale in ((batch.k, layer.k_scale), (batch.v, layer.v_scale))
     )
-    options: dict[str, Any] = {"sinks": cell.sinks, "save_kv_cache": batch.runner.kv_cache_dtype == batch.dtype}
+    options: dict[str, Any] = {
+        "sinks": cell.sinks,
+        "slopes": cell.slopes,
+        "score_mod": cell.score_mod,
+        "save_kv_cache": batch.runner.kv_cache_dtype == batch.dtype,
+    }
     out = made.forward(batch.q, k, v, batch.layer, asked, **options)
     return out.view(-1, batch.num_heads, batch.layer.v_head_dim)
 
@@ -324,7 +358,8 @@ def check(name: str, kind: str, case: str, seed: int, implementation: str = "aut
             return "refused"
         raise AssertionError(f"{name} ({kind}), {case}: expected a refusal")
     out = attended(name, made, implementation)
-    error = max_error(out, float64_attention(made.batch, made.sinks, made.parents))
+    added = made.score_mod if made.slopes is None else alibi(made.slopes)
+    error = max_error(out, float64_attention(made.batch, made.sinks, made.parents, added))
     limit = limit_of(made)
     assert error <= limit, f"{name} ({kind}), {case}, seed {seed}: error {error:.2e}, above {limit}"
     return "served"

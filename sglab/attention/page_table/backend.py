@@ -284,7 +284,8 @@ class PageTableBackend(AttentionBackend):
         k_scale, v_scale = scales_of(inputs)
         scoring = scoring_of(layer, None if tree else inputs.sinks, k_scale)
         chosen = self.implementation
-        o, lse = attend_rows(q, *_held(inputs, rows), scoring, v_scale=v_scale, implementation=chosen)
+        added = inputs.score_mod
+        o, lse = attend_rows(q, *_held(inputs, rows), scoring, v_scale=v_scale, implementation=chosen, score_mod=added)
         if not tree:
             return o
         expand = self.forward_metadata_spec_decode_expand

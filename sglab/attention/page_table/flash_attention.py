@@ -61,6 +61,7 @@ class FlashAttention4Backend(PageTableBackend):
         kv_dtypes=("mxfp8",),
         prompt_kv_dtypes=("fp4_mx_block16",),
         rope_apart=False,
+        score_mod=True,
     )
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:

@@ -12,7 +12,7 @@ from sglab.engine.batch.schedule_batch import ModelWorkerBatch
 from sglab.engine.cache.kv_pool import KVCache
 from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
 from sglab.engine.cache.state_pool import LinearStatePool
-from sglab.engine.layer import RadixAttention
+from sglab.engine.layer import RadixAttention, ScoreMod
 from sglab.engine.model_runner import ModelRunner
 
 
@@ -32,6 +32,8 @@ class AttnBackend(Protocol):
         k_rope: torch.Tensor | None = None,
         sinks: torch.Tensor | None = None,
         topk_indices: torch.Tensor | None = None,
+        slopes: torch.Tensor | None = None,
+        score_mod: ScoreMod | None = None,
     ) -> torch.Tensor: ...
 
 
