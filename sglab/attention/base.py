@@ -20,6 +20,7 @@ import torch
 
 from sglab.attention.arithmetic.chosen import IndexRows, choose_tokens
 from sglab.attention.capabilities import Capabilities, Demand, UnsupportedError, refuse_unserved, unserved
+from sglab.attention.image_masks import check_image_spans
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.prepared import GraphSizes, PreparedPass
 from sglab.attention.registry import capabilities_by_name
@@ -144,7 +145,8 @@ class AttentionBackend(ABC):
             layer.xai_temperature_len,
             layer.use_irope,
         )
-        plain = batch.spec_info is None and batch.encoder_lens is None and slopes is None and score_mod is None
+        given = batch.spec_info, batch.encoder_lens, batch.image_spans, slopes, score_mod
+        plain = all(each is None for each in given)
         if plain and asked in self._served:
             return
         self.refuse_unserved(
@@ -154,6 +156,7 @@ class AttentionBackend(ABC):
                 dtype=dtype,
                 layer=layer,
                 encoder_lens=batch.encoder_lens,
+                image_spans=batch.image_spans,
                 sinks=sinks,
                 topk_indices=topk_indices,
                 slopes=slopes,
@@ -272,6 +275,7 @@ class AttentionBackend(ABC):
         if runner is not None and not batch.forward_mode.is_idle() and is_checked(batch, runner, before_capture):
             check_metadata(batch, runner, self.graph_seq_len_fill_value if isinstance(batch, GraphBatch) else None)
         if isinstance(batch, ForwardBatch):
+            check_image_spans(batch)
             self._pass = PreparedPass.of(batch)
 
     @property

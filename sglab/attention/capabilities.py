@@ -93,6 +93,8 @@ class Capabilities:
     """TARGET_VERIFY of drafts that a model made as one block (DFLASH): all of them see each other. Not trees."""
     image_conditioning: bool = False
     """LLaDA-Image's conditioning pass: texts that do not see the query tokens after them, which see everything."""
+    image_masks: bool = False
+    """Prompts with images, whose tokens see each other (`image_spans`)."""
     topk_indices: bool = False
     """Sparse attention: the tokens that an indexer chose for each query."""
     alibi: bool = False
@@ -132,6 +134,8 @@ class Demand:
     encoder_lens: torch.Tensor | None = None
     text_lens: list[int] | None = None
     """Of a conditioning pass."""
+    image_spans: list[list[tuple[int, int]]] | None = None
+    """Of a prompt with images."""
     sinks: torch.Tensor | None = None
     topk_indices: torch.Tensor | None = None
     slopes: torch.Tensor | None = None
@@ -146,6 +150,7 @@ class Demand:
             graph=graph,
             encoder_lens=batch.encoder_lens,
             text_lens=None if isinstance(batch, GraphBatch) else batch.llada_image_conditioning_text_lens_cpu,
+            image_spans=None if isinstance(batch, GraphBatch) else batch.image_spans,
         )
 
 
@@ -180,6 +185,7 @@ def _name(dtype: torch.dtype | str) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+IMAGE_MODES = (ForwardMode.EXTEND, ForwardMode.MIXED, ForwardMode.SPLIT_PREFILL)
 PROMPTS = (ForwardMode.EXTEND, ForwardMode.MIXED, ForwardMode.SPLIT_PREFILL, ForwardMode.DLLM_EXTEND, ForwardMode.IDLE)
 
 
@@ -239,12 +245,17 @@ def _is_tree(d: Demand) -> bool:
     return verifies and d.spec_info is not None and getattr(d.spec_info, "topk", None) != 1
 
 
-_OUT_OF_ORDER = "an encoder's keys, a tree of drafts or chunks"
+_OUT_OF_ORDER = "an encoder's keys, a tree of drafts, chunks or images"
 
 
 def _in_order(d: Demand) -> bool:
-    """Whether a key's place among those read is its position in the text."""
-    return not _is_tree(d) and not _sees_chunks(d) and (d.layer is None or not d.layer.is_cross_attention)
+    """Whether a key's place among those read is its position in the text, and nothing but that hides it."""
+    return (
+        not _is_tree(d)
+        and not _sees_chunks(d)
+        and d.image_spans is None
+        and (d.layer is None or not d.layer.is_cross_attention)
+    )
 
 
 def _drafts_expected(c: Capabilities) -> str:
@@ -330,6 +341,12 @@ RULES: tuple[Rule, ...] = (
         lambda d: str(d.text_lens),
     ),
     Rule(
+        "forward_batch.image_spans",
+        lambda c, d: d.image_spans is None or (c.image_masks and (d.mode is None or d.mode in IMAGE_MODES)),
+        lambda c: "None" + (f" but in {_listed(mode.name for mode in IMAGE_MODES)}" if c.image_masks else ""),
+        lambda d: f"images in {sum(map(bool, d.image_spans or ()))} of {len(d.image_spans or ())} requests",
+    ),
+    Rule(
         "q",
         lambda c, d: d.dtype is None or _name(d.dtype) in c.dtypes,
         lambda c: _listed(c.dtypes),
@@ -343,8 +360,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "layer.use_irope",
-        lambda c, d: not _sees_chunks(d) or (c.chunked and d.layer is not None and d.layer.is_causal),
-        lambda c: "False where the model has attention_chunk_size" + (", or a causal layer" if c.chunked else ""),
+        lambda c, d: (
+            not _sees_chunks(d) or (c.chunked and d.layer is not None and d.layer.is_causal and d.image_spans is None)
+        ),
+        lambda c: (
+            "False where the model has attention_chunk_size" + (", or a causal layer and no image" if c.chunked else "")
+        ),
         lambda d: f"True, with chunks of {d.attention_chunk_size}",
     ),
     _layer_rule("logit_cap", "0", lambda layer: bool(layer.logit_cap), "logit_cap"),

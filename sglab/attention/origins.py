@@ -47,8 +47,8 @@ ORIGINS: dict[str, Origin] = {
         "triton_backend.py",
         "all of it, with our Triton kernels: on a GPU, on the emulator, under Triton's interpreter",
         "a window of w is w + 1 keys, as elsewhere (SGLang's triton takes w), and w keys ahead where tokens see ahead "
-        "(SGLang's new tokens of DECODER_BIDIRECTIONAL layers have none); score functions run in PyTorch; of an FP4 "
-        "cache the rows read are widened, not the whole pool",
+        "(SGLang's new tokens of DECODER_BIDIRECTIONAL layers have none); score functions run in PyTorch; images "
+        "as fa4; of an FP4 cache the rows read are widened, not the whole pool",
     ),
     "flashinfer": Origin(
         "FlashInfer 0.7 (MHA: fa2 wrappers; MLA: BatchMLAPagedAttentionWrapper)",
@@ -83,7 +83,8 @@ ORIGINS: dict[str, Origin] = {
         "flashattention_backend.py",
         differs="chunks as fa3; beside an MXFP8 cache queries stay in 16 bit (0.5.23 quantises them), and rows are "
         "widened first; a diffusion model's blocks attend as any extend (0.5.23: triton's arrays, "
-        "FlashAttention 4 over packed rows); score functions run in PyTorch",
+        "FlashAttention 4 over packed rows); score functions run in PyTorch; of an image that a chunk cuts what is "
+        "there is seen (SGLang: as text)",
     ),
     "trtllm_mha": Origin(
         "TensorRT-LLM's, through FlashInfer",
@@ -178,7 +179,8 @@ ORIGINS: dict[str, Origin] = {
         "Intel GPUs with XMX",
         "xpu_backend.py",
         differs="MLA, drafts and graphs as in 0.5.23 (0.5.9 has none of them); chunks as fa3, and as long as the model "
-        "says (SGLang shortens them to whole pages of the longest request)",
+        "says (SGLang shortens them to whole pages of the longest request); images hold in layers with a window, too "
+        "(SGLang drops them where the window hides a key)",
         vendor="an Intel GPU",
     ),
     "hpc_ops": Origin("Tencent's HPC-Ops", "SM90", "hpc_ops_backend.py (0.5.23)"),

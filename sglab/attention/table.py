@@ -32,6 +32,7 @@ _LAYER_OPTIONS = (
     "bidirectional_window",
     "bidirectional_drafts",
     "image_conditioning",
+    "image_masks",
     "topk_indices",
     "alibi",
     "score_mod",

@@ -51,6 +51,7 @@ class TritonAttnBackend(AttentionBackend):
         bidirectional=True,
         bidirectional_window=True,
         bidirectional_drafts=True,
+        image_masks=True,
         score_mod=True,
     )
 
@@ -188,9 +189,10 @@ class TritonAttnBackend(AttentionBackend):
         k_scale, v_scale = scales_of(inputs)
         assert meta.qo_indptr is not None
         verifies = inputs.forward_batch.forward_mode.is_target_verify()
-        unmasked = verifies and not layer.is_causal  # a block's drafts see each other
+        # A block's drafts see each other, and in an encoder's layer all tokens do, whatever images there are.
+        unmasked = not layer.is_causal and not layer.is_cross_attention
         mask, window, masks_prefix = None if unmasked else meta.custom_mask, layer.sliding_window_size, False
-        is_tree = getattr(inputs.forward_batch.spec_info, "topk", None) != 1
+        is_tree = verifies and getattr(inputs.forward_batch.spec_info, "topk", None) != 1
         if window >= 0 and is_tree and mask is not None and meta.mask_indptr is not None:
             mask = with_window(mask, meta.mask_indptr, meta.max_extend_len, window)
             window, masks_prefix = -1, True

@@ -80,8 +80,6 @@ ABSENT: dict[str, Absent] = {
 """Names that SGLang takes (0.5.23: its registry and the former names beside it) and sglab does not."""
 
 NOT_SERVED: dict[str, str] = {
-    "fa4": "masks of images",
-    "intel_xpu": "masks of images (Gemma 3)",
     "intel_amx": "captured passes (PyTorch's graphs on a CPU)",
 }
 """Backend -> what SGLang 0.5.23's serves and this one does not."""

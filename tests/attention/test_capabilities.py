@@ -169,6 +169,7 @@ def test_every_refusal_can_be_worded() -> None:
         "graph_batch.forward_mode": Demand(mode=ForwardMode.DECODE, graph=True),
         "forward_batch.encoder_lens": Demand(encoder_lens=torch.ones(1)),
         "forward_batch.llada_image_conditioning_text_lens_cpu": Demand(text_lens=[3]),
+        "forward_batch.image_spans": Demand(image_spans=[[(0, 3)]]),
         "q": Demand(dtype=torch.float64),
         "layer.head_dim, layer.v_head_dim": Demand(layer=layer),
         "layer.use_irope": Demand(layer=replace(layer, use_irope=True, **plain), attention_chunk_size=8),

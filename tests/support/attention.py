@@ -157,6 +157,8 @@ def float64_attention(
         for t, row in enumerate(rows):
             path = slots[: first + t + 1] if seen is None else torch.cat((slots[:first], slots[first:][seen[t]]))
             start = 0
+            images = (batch.forward_batch.image_spans or [[]] * len(batch.new_tokens))[i]
+            image_end = max((last for begin, last in images if begin <= first + t <= last), default=-1)
             if not layer.is_causal:
                 near = layer.sliding_window_size if layer.sliding_window_size >= 0 else len(slots)
                 start = max(first + t - near, 0)
@@ -166,7 +168,7 @@ def float64_attention(
                 start = (len(path) - 1) // chunk * chunk if chunk else 0
                 if layer.sliding_window_size >= 0:
                     start = max(start, len(path) - 1 - layer.sliding_window_size)
-                path = path[start:]
+                path = path[start:] if image_end < first + t else slots[start : image_end + 1]
 
             def added(logits: torch.Tensor, at: int = first + t, start: int = start, index: int = len(out)) -> Any:
                 key = torch.arange(start, start + logits.shape[1], device=logits.device)

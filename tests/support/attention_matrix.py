@@ -129,6 +129,16 @@ def _sinks(draw: Draw) -> Cell:
     return Cell(batch, sinks=torch.linspace(-2, 3, batch.num_heads, device=batch.device))
 
 
+def _images(batch: Batch, window: int = -1) -> Cell:
+    """Two images in a request, one of which its prefix or its end may cut."""
+    spans = []
+    for length in batch.seq_lens:
+        middle = length // 2
+        spans.append([(0, middle - 2), (middle, length + 3)] if length > 5 else [])
+    batch.forward_batch.image_spans = spans
+    return _layer(batch, sliding_window_size=window)
+
+
 def _alibi(cell: Cell) -> Cell:
     cell.slopes = torch.linspace(0.5, 0.01, cell.batch.num_heads, device=cell.batch.device)
     return cell
@@ -236,6 +246,14 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "diffusion block, causal": lambda draw: _diffusion(draw, attn_type=AttentionType.DECODER),
     "soft cap": lambda draw: _layer(draw.extend(), logit_cap=1.5),
     "sinks": _sinks,
+    "images": lambda draw: _images(draw.extend()),
+    "images without a prefix": lambda draw: _images(extend_batch(draw.lengths(), **draw.shape())),
+    "images in a mixed pass": lambda draw: _images(draw.extend(decoding=True)),
+    "images and a window": lambda draw: _images(draw.extend(), 3),
+    "images, sees ahead": lambda draw: _ahead(_images(draw.extend())),
+    "images in chunks": lambda draw: _chunked(_images(draw.extend())),
+    "images, scored": lambda draw: _scored(_images(draw.extend())),
+    "images in decode": lambda draw: _images(draw.decode()),
     "ALiBi in decode": lambda draw: _alibi(Cell(draw.decode())),
     "ALiBi in extend": lambda draw: _alibi(Cell(draw.extend())),
     "ALiBi in a chain": lambda draw: _alibi(draw.verify([-1, 0, 1, 2])),
@@ -287,6 +305,7 @@ def demand_of(cell: Cell, kind: str) -> Demand:
         kv_dtype=runner.stored_apart,
         kv_records=runner.token_to_kv_pool.records,
         layer=cell.batch.layer,
+        image_spans=asked.image_spans,
         attention_chunk_size=runner.model_config.attention_chunk_size,
         sinks=cell.sinks,
         slopes=cell.slopes,

@@ -12,6 +12,7 @@ from sglab.attention.arithmetic import PagedRows, attend_rows, merge_natural, sc
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import UnsupportedError
+from sglab.attention.image_masks import mask_of_ranges, token_ranges
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.library import library_call
 from sglab.attention.page_table.local import LocalBuffers, local_metadata, local_rows
@@ -86,6 +87,8 @@ class PageTableBackend(AttentionBackend):
         self._encoded: int | None = None
         """The same of the encoders' keys."""
         self._graph: GraphBuffers | None = None
+        self._image_masks: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        """Of the pass, by window: layers share them."""
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
         super().prepare(forward_batch)
@@ -101,6 +104,20 @@ class PageTableBackend(AttentionBackend):
             self._add_encoder(made, forward_batch)
         if self.chunk:
             made.local_attn_metadata = self._local(made, forward_batch)
+        self._image_masks = {}
+        if forward_batch.image_spans is not None:
+            self.add_images(made, forward_batch)
+
+    def add_images(self, made: FlashAttentionMetadata, batch: ForwardBatch) -> None:
+        """What the backend's kernel reads of a prompt's images."""
+        made.image_token_ranges = token_ranges(batch).to(self.device, non_blocking=True)
+
+    def image_mask(
+        self, made: FlashAttentionMetadata, batch: ForwardBatch, window: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same as a mask, and where each request's begins."""
+        assert made.image_token_ranges is not None
+        return mask_of_ranges(made.image_token_ranges, batch, window)
 
     def _local(self, made: FlashAttentionMetadata, batch: ForwardBatch) -> LocalAttentionMetadata | None:
         """The chunks' virtual requests; of a tree each layer's are its drafts' paths."""
@@ -281,6 +298,11 @@ class PageTableBackend(AttentionBackend):
             rows = self._encoder_rows(metadata)
         else:
             rows = self._rows(metadata, page_size, layer.is_causal and not tree, window, total)
+        if batch.image_spans is not None and layer.is_causal:
+            if window not in self._image_masks:
+                self._image_masks[window] = self.image_mask(metadata, batch, window)
+            mask, starts = self._image_masks[window]
+            rows = replace(rows, window=-1, custom_mask=mask, mask_indptr=starts)
         k_scale, v_scale = scales_of(inputs)
         scoring = scoring_of(layer, None if tree else inputs.sinks, k_scale)
         chosen = self.implementation

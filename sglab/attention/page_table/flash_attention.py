@@ -61,6 +61,7 @@ class FlashAttention4Backend(PageTableBackend):
         kv_dtypes=("mxfp8",),
         prompt_kv_dtypes=("fp4_mx_block16",),
         rope_apart=False,
+        image_masks=True,
         score_mod=True,
     )
 

@@ -34,6 +34,10 @@ class FlashAttentionMetadata:
     encoder_max_seq_len_k: int = 0
     local_attn_metadata: LocalAttentionMetadata | None = None
     """Of layers that see one chunk of the text; None: no layer does."""
+    image_token_ranges: torch.Tensor | None = None
+    """int32 [tokens, 2], fa4's: first and last position of the image that each new token is of, −1 of text."""
+    bidirectional_block_ids: torch.Tensor | None = None
+    """int32 [keys], intel_xpu's: the image that each token is of, −1 of text."""
 
 
 @dataclass

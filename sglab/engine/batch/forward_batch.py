@@ -103,6 +103,9 @@ class ForwardBatch:
     """int64, per request whose encoder this pass runs, in their order."""
     llada_image_conditioning_text_lens_cpu: list[int] | None = None
     """LLaDA-Image's conditioning pass: text tokens of each request, before its query tokens; None: another pass."""
+    image_spans: list[list[tuple[int, int]]] | None = None
+    """Multimodal prompts: first and last position of each image's tokens, per request; those of an image see each other
+    (Gemma 3). None: no image in this pass. Filled by the model."""
     spec_info: Any = None
     """Speculative decoding: draft tokens and their mask; filled by the draft worker."""
 
