@@ -147,7 +147,7 @@ def test_the_remedy_names_who_serves_the_whole_call() -> None:
     with pytest.raises(UnsupportedError, match=r"expected -1 for triton, .* got 0 with .*\. Use flex_attention\.$"):
         sglab.attend(batch, "triton")
     demand = Demand(mode=ForwardMode.TARGET_VERIFY, spec_info=Chain(3, torch.ones(1)), dtype=torch.float64)
-    with pytest.raises(UnsupportedError, match=r"got TARGET_VERIFY\. torch_native, intel_amx or wave would take this"):
+    with pytest.raises(UnsupportedError, match=r"got TARGET_VERIFY\. torch_native, wave or intel_amx would take this"):
         prepared("flex_attention", decode_batch([9], **SMALL)).refuse_unserved(demand)
 
 
