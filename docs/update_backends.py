@@ -9,13 +9,13 @@ from pathlib import Path
 from sglab.attention.origins import ORIGINS
 from sglab.attention.selection import VERSIONS
 from sglab.attention.table import absent_table, matrix_table, origins_table, reasons_table, selection_table
-from sglab.attention.upstream import NOT_SERVED
+from sglab.attention.upstream import CONTEXT_PARALLEL
 
 PAGE = Path(__file__).parent / "backends.md"
 
 
 def not_served() -> str:
-    return "\n".join(f"- `{name}`: {what}" for name, what in NOT_SERVED.items())
+    return "\n".join(f"- `{name}`, {what}" for name, what in CONTEXT_PARALLEL.items())
 
 
 def page() -> str:
@@ -52,12 +52,12 @@ block of a diffusion model: its tokens see each other where the layer says so (`
 ## Beside SGLang 0.5.23
 
 Its modules were compared with the table where they branch and refuse: modes, drafts, graphs, page sizes, dtypes, layer
-options. What one of them serves and ours refuses, or has no argument for:
+options. What that comparison found of theirs that ours refused is served by now, but that nothing here spreads a
+request's context over ranks; the engine refuses both arguments by name:
 
 {not_served()}
 
-Nowhere here is a request's context spread over ranks (`dcp_size`, `attn_cp_size`). What runs only in a chip's own
-kernels there is computed here in Triton, PyTorch or C++.
+What runs only in a chip's own kernels there is computed here in Triton, PyTorch or C++.
 
 ## Names that are not here
 

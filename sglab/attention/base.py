@@ -20,10 +20,11 @@ import torch
 
 from sglab.attention.arithmetic.chosen import IndexRows, choose_tokens
 from sglab.attention.capabilities import Capabilities, Demand, UnsupportedError, refuse_unserved, unserved
+from sglab.attention.image_masks import check_image_spans
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.prepared import GraphSizes, PreparedPass
 from sglab.attention.registry import capabilities_by_name
-from sglab.engine import ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
+from sglab.engine import ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention, ScoreMod
 from sglab.engine.batch.metadata import check_metadata, is_checked
 
 
@@ -41,6 +42,7 @@ class AttentionBackend(ABC):
     _kv_dtype: torch.dtype | str | None = None
     _kv_records: bool = False
     _deterministic: bool = False
+    _chunk_size: int = 0
     _runner: ModelRunner | None = None
     _served: frozenset[tuple[object, ...]] = frozenset()
     """What `_refuse_call` was asked and found served."""
@@ -55,6 +57,7 @@ class AttentionBackend(ABC):
         self._kv_dtype = model_runner.stored_apart
         self._kv_records = model_runner.token_to_kv_pool.records
         self._deterministic = model_runner.enable_deterministic_inference
+        self._chunk_size = model_runner.model_config.attention_chunk_size
         self.refuse_unserved(self._made_for(Demand()))
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
@@ -80,6 +83,8 @@ class AttentionBackend(ABC):
         k_rope: torch.Tensor | None = None,
         sinks: torch.Tensor | None = None,
         topk_indices: torch.Tensor | None = None,
+        slopes: torch.Tensor | None = None,
+        score_mod: ScoreMod | None = None,
     ) -> torch.Tensor:
         """Attend, in any mode; nothing runs when the batch is idle.
 
@@ -92,6 +97,8 @@ class AttentionBackend(ABC):
             sinks: float [heads], a logit per head that only the denominator counts.
             topk_indices: int [tokens, topk], positions in its request that each query attends to, −1 for none: sparse
                 attention's choice.
+            slopes: float [heads], ALiBi: each head's logits have slope · (key's position − query's) added.
+            score_mod: what the model adds to its logits besides (`sglab.engine.ScoreMod`).
 
         Returns:
             [tokens, heads · v_head_dim].
@@ -102,15 +109,15 @@ class AttentionBackend(ABC):
                 Nothing was written in either case.
         """
         serving = self.serving
-        serving._refuse_call(q.dtype, layer, forward_batch, sinks, topk_indices)
+        serving._refuse_call(q.dtype, layer, forward_batch, sinks, topk_indices, slopes, score_mod)
+        serving._refuse_in_graph(slopes, score_mod)
         if forward_batch.forward_mode.is_idle():
             return q.new_empty(q.shape[0], layer.tp_q_head_num * layer.v_head_dim)
         if serving.plans_ahead and serving._pass is not None:
             serving._pass.refuse_another(forward_batch, len(q))
         rope_apart = serving.capabilities.rope_apart
-        inputs = AttentionInputs.of(
-            q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope, sinks, topk_indices, rope_apart=rope_apart
-        )
+        parts = q_rope, k_rope, sinks, topk_indices, slopes, score_mod
+        inputs = AttentionInputs.of(q, k, v, layer, forward_batch, save_kv_cache, *parts, rope_apart=rope_apart)
         return serving.attend(inputs).view(len(q), -1)
 
     def _refuse_call(
@@ -120,6 +127,8 @@ class AttentionBackend(ABC):
         batch: ForwardBatch,
         sinks: torch.Tensor | None,
         topk_indices: torch.Tensor | None,
+        slopes: torch.Tensor | None,
+        score_mod: ScoreMod | None,
     ) -> None:
         """Refuse a call that is not served. What was served once is not asked again: every layer of every step is."""
         asked = (
@@ -134,8 +143,10 @@ class AttentionBackend(ABC):
             layer.is_cross_attention,
             layer.attn_type,
             layer.xai_temperature_len,
+            layer.use_irope,
         )
-        plain = batch.spec_info is None and batch.encoder_lens is None
+        given = batch.spec_info, batch.encoder_lens, batch.image_spans, slopes, score_mod
+        plain = all(each is None for each in given)
         if plain and asked in self._served:
             return
         self.refuse_unserved(
@@ -145,12 +156,23 @@ class AttentionBackend(ABC):
                 dtype=dtype,
                 layer=layer,
                 encoder_lens=batch.encoder_lens,
+                image_spans=batch.image_spans,
                 sinks=sinks,
                 topk_indices=topk_indices,
+                slopes=slopes,
+                score_mod=score_mod,
             )
         )
         if plain:
             self._served |= {asked}
+
+    def _refuse_in_graph(self, slopes: torch.Tensor | None, score_mod: ScoreMod | None) -> None:
+        """What PyTorch adds to logits request by request, by lengths that the host reads, no replay would do again."""
+        if self._pass is None and self._graph_sizes is not None and self.plans_ahead:
+            for argument, given in (("slopes", slopes), ("score_mod", score_mod)):
+                if given is not None:
+                    expected = f"None in a captured pass for {self.name}"
+                    raise UnsupportedError(argument, expected, f"{argument} given", "Run the pass without a graph.")
 
     @property
     def runner(self) -> ModelRunner | None:
@@ -253,6 +275,7 @@ class AttentionBackend(ABC):
         if runner is not None and not batch.forward_mode.is_idle() and is_checked(batch, runner, before_capture):
             check_metadata(batch, runner, self.graph_seq_len_fill_value if isinstance(batch, GraphBatch) else None)
         if isinstance(batch, ForwardBatch):
+            check_image_spans(batch)
             self._pass = PreparedPass.of(batch)
 
     @property
@@ -286,4 +309,5 @@ class AttentionBackend(ABC):
             kv_dtype=self._kv_dtype,
             kv_records=self._kv_records,
             deterministic=self._deterministic,
+            attention_chunk_size=self._chunk_size,
         )

@@ -12,7 +12,15 @@ from typing import Any, Literal
 
 import torch
 
-from sglab.engine import AttentionType, BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, RadixAttention
+from sglab.engine import (
+    AttentionType,
+    BadArgumentError,
+    ForwardBatch,
+    ForwardMode,
+    GraphBatch,
+    RadixAttention,
+    ScoreMod,
+)
 
 Drafts = Literal["chain", "tree"]
 
@@ -67,6 +75,9 @@ class Capabilities:
     windows_in_trees: bool = False
     """A window counts along each draft's own path, as decoding would: so in SGLang's fa3, whose tables hold paths; its
     triton counts in the order in which a tree's drafts lie."""
+    chunked: bool = False
+    """Layers that see one chunk of the text (`use_irope` in a model with `attention_chunk_size`); a tree's drafts along
+    their paths."""
     logit_cap: bool = False
     xai_temperature: bool = False
     sinks: bool = False
@@ -82,8 +93,14 @@ class Capabilities:
     """TARGET_VERIFY of drafts that a model made as one block (DFLASH): all of them see each other. Not trees."""
     image_conditioning: bool = False
     """LLaDA-Image's conditioning pass: texts that do not see the query tokens after them, which see everything."""
+    image_masks: bool = False
+    """Prompts with images, whose tokens see each other (`image_spans`)."""
     topk_indices: bool = False
     """Sparse attention: the tokens that an indexer chose for each query."""
+    alibi: bool = False
+    """`slopes`: logits that fall with the distance of the key; not in a graph."""
+    score_mod: bool = False
+    """A function of the model's on the logits, in PyTorch; neither in a graph nor over trees, chunks or an encoder."""
     rope_apart: bool = False
     """MLA: the kernel takes q and k as latent and rotary parts; SGLang's model then passes them separately."""
     triton_helpers: bool = True
@@ -111,12 +128,18 @@ class Demand:
     """The KV pool holds FlashMLA's records."""
     deterministic: bool = False
     """A row's bits may not depend on its batch."""
+    attention_chunk_size: int = 0
+    """Of the model; 0: no layer sees chunks."""
     layer: RadixAttention | None = None
     encoder_lens: torch.Tensor | None = None
     text_lens: list[int] | None = None
     """Of a conditioning pass."""
+    image_spans: list[list[tuple[int, int]]] | None = None
+    """Of a prompt with images."""
     sinks: torch.Tensor | None = None
     topk_indices: torch.Tensor | None = None
+    slopes: torch.Tensor | None = None
+    score_mod: ScoreMod | None = None
 
     @classmethod
     def of_batch(cls, batch: ForwardBatch | GraphBatch) -> Demand:
@@ -127,6 +150,7 @@ class Demand:
             graph=graph,
             encoder_lens=batch.encoder_lens,
             text_lens=None if isinstance(batch, GraphBatch) else batch.llada_image_conditioning_text_lens_cpu,
+            image_spans=None if isinstance(batch, GraphBatch) else batch.image_spans,
         )
 
 
@@ -161,6 +185,7 @@ def _name(dtype: torch.dtype | str) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+IMAGE_MODES = (ForwardMode.EXTEND, ForwardMode.MIXED, ForwardMode.SPLIT_PREFILL)
 PROMPTS = (ForwardMode.EXTEND, ForwardMode.MIXED, ForwardMode.SPLIT_PREFILL, ForwardMode.DLLM_EXTEND, ForwardMode.IDLE)
 
 
@@ -211,9 +236,26 @@ def _drafts_served(c: Capabilities, d: Demand) -> bool:
     return c.drafts == "tree" or (c.drafts == "chain" and getattr(d.spec_info, "topk", None) == 1)
 
 
+def _sees_chunks(d: Demand) -> bool:
+    return d.layer is not None and d.layer.use_irope and d.attention_chunk_size > 0
+
+
 def _is_tree(d: Demand) -> bool:
     verifies = d.mode is not None and d.mode.is_target_verify()
     return verifies and d.spec_info is not None and getattr(d.spec_info, "topk", None) != 1
+
+
+_OUT_OF_ORDER = "an encoder's keys, a tree of drafts, chunks or images"
+
+
+def _in_order(d: Demand) -> bool:
+    """Whether a key's place among those read is its position in the text, and nothing but that hides it."""
+    return (
+        not _is_tree(d)
+        and not _sees_chunks(d)
+        and d.image_spans is None
+        and (d.layer is None or not d.layer.is_cross_attention)
+    )
 
 
 def _drafts_expected(c: Capabilities) -> str:
@@ -299,6 +341,12 @@ RULES: tuple[Rule, ...] = (
         lambda d: str(d.text_lens),
     ),
     Rule(
+        "forward_batch.image_spans",
+        lambda c, d: d.image_spans is None or (c.image_masks and (d.mode is None or d.mode in IMAGE_MODES)),
+        lambda c: "None" + (f" but in {_listed(mode.name for mode in IMAGE_MODES)}" if c.image_masks else ""),
+        lambda d: f"images in {sum(map(bool, d.image_spans or ()))} of {len(d.image_spans or ())} requests",
+    ),
+    Rule(
         "q",
         lambda c, d: d.dtype is None or _name(d.dtype) in c.dtypes,
         lambda c: _listed(c.dtypes),
@@ -309,6 +357,16 @@ RULES: tuple[Rule, ...] = (
         lambda c, d: d.layer is None or not c.head_dims or _head_dims(d.layer) in c.head_dims,
         lambda c: _listed(c.head_dims),
         lambda d: str(_head_dims(d.layer)) if d.layer is not None else "",
+    ),
+    Rule(
+        "layer.use_irope",
+        lambda c, d: (
+            not _sees_chunks(d) or (c.chunked and d.layer is not None and d.layer.is_causal and d.image_spans is None)
+        ),
+        lambda c: (
+            "False where the model has attention_chunk_size" + (", or a causal layer and no image" if c.chunked else "")
+        ),
+        lambda d: f"True, with chunks of {d.attention_chunk_size}",
     ),
     _layer_rule("logit_cap", "0", lambda layer: bool(layer.logit_cap), "logit_cap"),
     Rule(
@@ -333,6 +391,18 @@ RULES: tuple[Rule, ...] = (
         lambda c, d: d.topk_indices is None or c.topk_indices,
         lambda c: "None",
         lambda d: f"a tensor {tuple(d.topk_indices.shape)}" if d.topk_indices is not None else "",
+    ),
+    Rule(
+        "slopes",
+        lambda c, d: d.slopes is None or (c.alibi and _in_order(d)),
+        lambda c: "None" + (f" beside {_OUT_OF_ORDER}" if c.alibi else ""),
+        lambda d: f"a tensor {tuple(d.slopes.shape)}" if d.slopes is not None else "",
+    ),
+    Rule(
+        "score_mod",
+        lambda c, d: d.score_mod is None or (c.score_mod and _in_order(d)),
+        lambda c: "None" + (f" beside {_OUT_OF_ORDER}" if c.score_mod else ""),
+        lambda d: "a function",
     ),
 )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sglab.engine import BadArgumentError, ForwardBatch, RadixAttention
+from sglab.engine import BadArgumentError, ForwardBatch, RadixAttention, ScoreMod
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,9 @@ class AttentionInputs:
     """float [heads]."""
     topk_indices: torch.Tensor | None = None
     """int [tokens, topk], positions in the request; −1: none."""
+    slopes: torch.Tensor | None = None
+    """float [heads], ALiBi's."""
+    score_mod: ScoreMod | None = None
 
     @classmethod
     def of(
@@ -44,6 +47,8 @@ class AttentionInputs:
         k_rope: torch.Tensor | None,
         sinks: torch.Tensor | None,
         topk_indices: torch.Tensor | None = None,
+        slopes: torch.Tensor | None = None,
+        score_mod: ScoreMod | None = None,
         *,
         rope_apart: bool,
     ) -> AttentionInputs:
@@ -74,7 +79,10 @@ class AttentionInputs:
         elif not rope_apart:
             q, q_rope = q if q_rope is None else torch.cat((q, q_rope), -1), None
             k, k_rope = k if k is None or k_rope is None else torch.cat((k, k_rope), -1), None
-        return cls(q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope, sinks, topk_indices)
+        if slopes is not None and slopes.shape != (q_heads,):
+            raise BadArgumentError("slopes", f"shape ({q_heads},)", tuple(slopes.shape), "Pass one per query head.")
+        parts = q_rope, k_rope, sinks, topk_indices, slopes, score_mod
+        return cls(q, k, v, layer, forward_batch, save_kv_cache, *parts)
 
 
 def _rows(name: str, rows: torch.Tensor, tokens: int, heads: int, dim: int) -> torch.Tensor:

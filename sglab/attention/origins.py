@@ -46,8 +46,9 @@ ORIGINS: dict[str, Origin] = {
         "NVIDIA, AMD, Intel GPUs",
         "triton_backend.py",
         "all of it, with our Triton kernels: on a GPU, on the emulator, under Triton's interpreter",
-        "a window of w is w + 1 keys, as elsewhere (SGLang's triton takes w); of an FP4 cache the rows read are "
-        "widened, not the whole pool",
+        "a window of w is w + 1 keys, as elsewhere (SGLang's triton takes w), and w keys ahead where tokens see ahead "
+        "(SGLang's new tokens of DECODER_BIDIRECTIONAL layers have none); score functions run in PyTorch; images "
+        "as fa4; of an FP4 cache the rows read are widened, not the whole pool",
     ),
     "flashinfer": Origin(
         "FlashInfer 0.7 (MHA: fa2 wrappers; MLA: BatchMLAPagedAttentionWrapper)",
@@ -73,14 +74,17 @@ ORIGINS: dict[str, Origin] = {
         "SM8x, SM9x",
         "flashattention_backend.py",
         f'{_ARRAYS}; with `implementation="flash_attn"` on a GPU the kernels of an installed package, graphs included',
-        differs="sinks count once in a tree's cascade; a draft model drafts through TARGET_VERIFY",
+        differs="sinks count once in a tree's cascade; a draft model drafts through TARGET_VERIFY; chunks are seen in "
+        "mixed passes, catching up, trees and graphs of drafts, too (SGLang's layers see everything there)",
     ),
     "fa4": Origin(
         "FlashAttention-4 (CuTe DSL)",
         "SM90, SM100",
         "flashattention_backend.py",
-        differs="beside an MXFP8 cache queries stay in 16 bit (0.5.23 quantises them), and rows are widened first; a "
-        "diffusion model's blocks attend as any extend (0.5.23: triton's arrays, FlashAttention 4 over packed rows)",
+        differs="chunks as fa3; beside an MXFP8 cache queries stay in 16 bit (0.5.23 quantises them), and rows are "
+        "widened first; a diffusion model's blocks attend as any extend (0.5.23: triton's arrays, "
+        "FlashAttention 4 over packed rows); score functions run in PyTorch; of an image that a chunk cuts what is "
+        "there is seen (SGLang: as text)",
     ),
     "trtllm_mha": Origin(
         "TensorRT-LLM's, through FlashInfer",
@@ -156,7 +160,8 @@ ORIGINS: dict[str, Origin] = {
         "MI300 and later",
         "aiter_backend.py",
         differs="no persistent-scheduling buffers of its MLA kernel; a window of w is w + 1 keys, as elsewhere "
-        "(SGLang's is w in aiter's unified kernel, which alone has windows)",
+        "(SGLang's is w in aiter's unified kernel, which alone has windows); sinks count in trees, too (SGLang drops "
+        "them), and windows are refused there (SGLang drops them)",
         vendor="an AMD GPU",
     ),
     "wave": Origin("IREE's Wave", "MI300 and later", "wave_backend.py", vendor="an AMD GPU"),
@@ -165,14 +170,17 @@ ORIGINS: dict[str, Origin] = {
         "Ascend NPUs",
         "hardware_backend/npu/attention/ascend_backend.py",
         differs="windows are served without sinks, too; a model with an encoder and a soft cap, which SGLang leaves to "
-        "PyTorch, are attended to as the rest",
+        "PyTorch, are attended to as the rest; ALiBi has grouped queries, windows and drafts, too, and sees a cached "
+        "prefix whole (SGLang's mask is that of a prompt without one)",
         vendor="an Ascend NPU",
     ),
     "intel_xpu": Origin(
         "sgl-kernel-xpu",
         "Intel GPUs with XMX",
         "xpu_backend.py",
-        differs="MLA, drafts and graphs as in 0.5.23 (0.5.9 has none of them)",
+        differs="MLA, drafts and graphs as in 0.5.23 (0.5.9 has none of them); chunks as fa3, and as long as the model "
+        "says (SGLang shortens them to whole pages of the longest request); images hold in layers with a window, too "
+        "(SGLang drops them where the window hides a key)",
         vendor="an Intel GPU",
     ),
     "hpc_ops": Origin("Tencent's HPC-Ops", "SM90", "hpc_ops_backend.py (0.5.23)"),

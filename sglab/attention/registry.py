@@ -41,9 +41,15 @@ ATTENTION_BACKENDS: dict[str, str | ByKind | Factory] = {
     "double_sparsity": f"{_HERE}.sparse.double_sparsity:DoubleSparseAttnBackend",
     "dual_chunk_flash_attn": f"{_HERE}.page_table.dual_chunk:DualChunkFlashAttentionBackend",
     "intel_amx": f"{_HERE}.vendors.intel_amx:IntelAMXAttnBackend",
-    "aiter": f"{_HERE}.vendors.aiter:AiterAttnBackend",
+    "aiter": {
+        "mha": f"{_HERE}.vendors.aiter:AiterAttnBackend",
+        "mla": f"{_HERE}.vendors.aiter:AiterMLAAttnBackend",
+    },
     "wave": f"{_HERE}.vendors.wave:WaveAttnBackend",
-    "ascend": f"{_HERE}.vendors.ascend:AscendAttnBackend",
+    "ascend": {
+        "mha": f"{_HERE}.vendors.ascend:AscendAttnBackend",
+        "mla": f"{_HERE}.vendors.ascend:AscendMLAAttnBackend",
+    },
     "intel_xpu": f"{_HERE}.vendors.intel_xpu:XPUAttentionBackend",
     "hpc_ops": f"{_HERE}.vendors.hpc_ops:HPCOpsAttnBackend",
 }

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import torch
 
+from sglab.attention.arithmetic import PagedRows
+from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.inputs import AttentionInputs
 from sglab.engine import BadArgumentError, ForwardBatch, MHATokenToKVPool, MLATokenToKVPool
 
@@ -60,6 +62,17 @@ def _draft_spans(forward_batch: ForwardBatch, table: torch.Tensor, prefixes: lis
         mask = spec.custom_mask[at : at + drafts * length].view(drafts, length)
         at += drafts * length
         yield Span(i * drafts, (i + 1) * drafts, prefix, table[row, :length].to(torch.int64), mask)
+
+
+def request_rows(forward_batch: ForwardBatch, causal: bool, window: int) -> PagedRows:
+    """The whole of every request, as `spans` has it, for arithmetic that goes request by request; of drafts a chain."""
+    parts = list(spans(forward_batch))
+    device = forward_batch.seq_lens.device
+    new = torch.tensor([part.stop - part.start for part in parts], dtype=torch.int32, device=device)
+    lens = torch.tensor([len(part.slots) for part in parts], dtype=torch.int32, device=device)
+    slots = torch.cat([part.slots for part in parts])
+    most = max(part.stop - part.start for part in parts)
+    return PagedRows(indptr_of(new), indptr_of(lens), slots, most, causal, window)
 
 
 def save_and_get_kv(inputs: AttentionInputs) -> tuple[torch.Tensor, torch.Tensor]:

@@ -22,6 +22,7 @@ from sglab.attention.upstream import ABSENT
 _LAYER_OPTIONS = (
     "sliding_window",
     "windows_in_trees",
+    "chunked",
     "logit_cap",
     "xai_temperature",
     "sinks",
@@ -31,7 +32,10 @@ _LAYER_OPTIONS = (
     "bidirectional_window",
     "bidirectional_drafts",
     "image_conditioning",
+    "image_masks",
     "topk_indices",
+    "alibi",
+    "score_mod",
 )
 MODELS = {
     "MHA": Model(use_mla=False),

@@ -6,15 +6,17 @@ asked for they run as Triton kernels, on a GPU or, for CPU tensors, on the emula
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from sglab.attention.arithmetic import attend_rows, scoring_of
 from sglab.attention.arithmetic.draft_windows import with_window
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, Capabilities, UnsupportedError
 from sglab.attention.inputs import AttentionInputs
-from sglab.attention.rows import check_encoder, kv_for, scales_of
+from sglab.attention.rows import check_encoder, kv_for, request_rows, save_kv, scales_of
 from sglab.attention.triton_metadata import ForwardMetadata, TritonGraphState, TritonMetadata
 from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
 from sglab.kernels import decode_attention_fwd, extend_attention_fwd
@@ -47,7 +49,10 @@ class TritonAttnBackend(AttentionBackend):
         cross_attention=True,
         encoders_in_graphs=True,
         bidirectional=True,
+        bidirectional_window=True,
         bidirectional_drafts=True,
+        image_masks=True,
+        score_mod=True,
     )
 
     def __init__(self, model_runner: ModelRunner) -> None:
@@ -111,10 +116,27 @@ class TritonAttnBackend(AttentionBackend):
         if inputs.layer.is_cross_attention:
             assert meta.encoder is not None
             meta = meta.encoder
+        if inputs.score_mod is not None:
+            return self._scored(inputs)
         run = self._decode if inputs.forward_batch.forward_mode.is_decode() else self._extend
         o = inputs.q.new_empty((*inputs.q.shape[:2], inputs.layer.v_head_dim))
         run(inputs, o, meta)
         return o
+
+    def _scored(self, inputs: AttentionInputs) -> torch.Tensor:
+        """With a function on the logits, which our kernels do not call: in PyTorch, request by request."""
+        layer = inputs.layer
+        if inputs.save_kv_cache:
+            save_kv(inputs)
+        rows = request_rows(inputs.forward_batch, layer.is_causal, layer.sliding_window_size)
+        keys, values, indices = kv_for(inputs, rows.kv_indptr, rows.kv_indices)
+        k_scale, v_scale = scales_of(inputs)
+        scoring = scoring_of(layer, inputs.sinks, k_scale)
+        chosen = {"triton": "auto", "cpu": "auto"}.get(self.implementation, self.implementation)
+        read, added = replace(rows, kv_indices=indices), inputs.score_mod
+        return attend_rows(
+            inputs.q, keys, values, read, scoring, v_scale=v_scale, implementation=chosen, score_mod=added
+        )[0]
 
     def refuse_layer(self, layer: RadixAttention) -> None:
         """A window of 0 means none to the kernels, and a temperature counts positions from the window's start."""
@@ -167,9 +189,10 @@ class TritonAttnBackend(AttentionBackend):
         k_scale, v_scale = scales_of(inputs)
         assert meta.qo_indptr is not None
         verifies = inputs.forward_batch.forward_mode.is_target_verify()
-        unmasked = verifies and not layer.is_causal  # a block's drafts see each other
+        # A block's drafts see each other, and in an encoder's layer all tokens do, whatever images there are.
+        unmasked = not layer.is_causal and not layer.is_cross_attention
         mask, window, masks_prefix = None if unmasked else meta.custom_mask, layer.sliding_window_size, False
-        is_tree = getattr(inputs.forward_batch.spec_info, "topk", None) != 1
+        is_tree = verifies and getattr(inputs.forward_batch.spec_info, "topk", None) != 1
         if window >= 0 and is_tree and mask is not None and meta.mask_indptr is not None:
             mask = with_window(mask, meta.mask_indptr, meta.max_extend_len, window)
             window, masks_prefix = -1, True

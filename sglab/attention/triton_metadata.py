@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from sglab.attention.image_masks import mask_of_ranges, token_ranges
 from sglab.engine import ForwardBatch, GraphBatch, ModelRunner
 from sglab.kernels import create_flashinfer_kv_indices, get_num_kv_splits
 
@@ -136,6 +137,8 @@ class TritonMetadata:
         qo_indptr[1:] = torch.cumsum(new, 0)
         most = max(batch.extend_seq_lens_cpu)
         made = ForwardMetadata(indptr, kv_indices, qo_indptr=qo_indptr, max_extend_len=most, starts=starts)
+        if batch.image_spans is not None:
+            made.custom_mask, made.mask_indptr = mask_of_ranges(token_ranges(batch).to(self.device), batch)
         if starts is not None:
             made.encoder = self._cross_extend(batch, qo_indptr, most)
         return made

@@ -79,13 +79,12 @@ ABSENT: dict[str, Absent] = {
 }
 """Names that SGLang takes (0.5.23: its registry and the former names beside it) and sglab does not."""
 
-NOT_SERVED: dict[str, str] = {
-    "fa3": "layers that see one chunk of the text (Llama 4's `attention_chunk_size`), a score function",
-    "fa4": "the same, an added bias (Inkling), masks of images",
-    "triton": "a score function; windows beside tokens that see ahead, which count backwards alone there",
-    "intel_xpu": "chunks as fa3, masks of images (Gemma 3)",
-    "ascend": "an indexer's tokens (`topk_indices`), ALiBi",
-    "aiter": "trees of n-grams in MHA",
-    "intel_amx": "captured passes (PyTorch's graphs on a CPU)",
+CONTEXT_PARALLEL: dict[str, str] = {
+    "dcp_size": "in decoding: of a request's KV slot s lies on rank s % dcp_size, in row s // dcp_size of its pool; "
+    "the ranks gather the queries of all heads, attend each to its own keys, and merge outputs by their LSE "
+    "(all-gather and reduce-scatter, or all-to-all); prompts attend to shards of the prefix in the same way, or "
+    "gather its keys (ascend, triton, both flashinfer, flashmla, trtllm_mla, cutedsl_mla, dsa, aiter, intel_xpu)",
+    "attn_cp_size": "in prompts: each rank has some of the new tokens, and gathers the others' keys and values into "
+    "its own pool before it attends with its own queries (fa3, fa4, trtllm_mha, dsa, ascend)",
 }
-"""Backend -> what SGLang 0.5.23's serves and this one does not."""
+"""Server argument -> how SGLang 0.5.23 spreads a request's context over ranks with it; nothing here does."""

@@ -38,7 +38,7 @@ from sglab.engine.cache import (
     TokenToKVPoolAllocator,
 )
 from sglab.engine.errors import BadArgumentError, NonFiniteKVError, PageTableError, PoolExhaustedError
-from sglab.engine.layer import AttentionType, RadixAttention
+from sglab.engine.layer import AttentionType, RadixAttention, ScoreMod
 from sglab.engine.model_runner import KV_CACHE_DTYPES, ModelConfig, ModelRunner
 
 __all__ = [
@@ -80,6 +80,7 @@ __all__ = [
     "ReqToTokenPool",
     "SamplingParams",
     "ScheduleBatch",
+    "ScoreMod",
     "StateConfig",
     "TokenToKVPoolAllocator",
 ]

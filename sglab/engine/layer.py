@@ -4,8 +4,16 @@ The layer that projects and calls the backend is built on this by the models; he
 Source: SGLang 0.5.9 `layers/radix_attention.py`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+
+import torch
+
+ScoreMod = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+"""score_mod(logits, q_pos, kv_pos, q_idx, head) -> logits: what a model adds to its attention logits, after scale and
+cap, before the softmax. The positions in the request's text, the query's row of the batch and the head are integers
+that broadcast to the logits (SGLang's Triton and FA4 take the same as a function of their own language)."""
 
 
 class AttentionType(Enum):
@@ -39,6 +47,8 @@ class RadixAttention:
     """SGLang's names. Other than DECODER's, a layer's new tokens see all of their request, those after them, too."""
     xai_temperature_len: int = -1
     """-1: none; else the logits of a query at position t > len are multiplied by log2(t) / log2(len)."""
+    use_irope: bool = False
+    """Llama 4's layers with rotary positions: of a model with `attention_chunk_size` they see one chunk of the text."""
     k_scale: float | None = None
     """Of an FP8 KV pool: keys are divided by it when stored, logits multiplied by it. None: 1."""
     v_scale: float | None = None

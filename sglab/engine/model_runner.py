@@ -43,6 +43,8 @@ class ModelConfig:
     qk_rope_head_dim: int = 0
     num_hidden_layers: int = 1
     logit_cap: float = 0.0
+    attention_chunk_size: int = 0
+    """Llama 4's: tokens of the text that its layers with `use_irope` see at a time; 0: all."""
     index_head_dim: int = 0
     """Of DeepSeek-V3.2's indexer, whose keys the pool holds too (`NSATokenToKVPool`); 0: none."""
     index_topk: int = 0

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from sglab.engine import BadArgumentError, ForwardBatch
+from sglab.engine import BadArgumentError, ForwardBatch, ScoreMod
 from sglab.engine import RadixAttention as AttentionShape
 
 
@@ -35,6 +35,8 @@ class RadixAttention(nn.Module):
         k_rope: torch.Tensor | None = None,
         sinks: torch.Tensor | None = None,
         topk_indices: torch.Tensor | None = None,
+        slopes: torch.Tensor | None = None,
+        score_mod: ScoreMod | None = None,
     ) -> torch.Tensor:
         """Store k and v in the pool and attend.
 
@@ -43,6 +45,7 @@ class RadixAttention(nn.Module):
             q_rope, k_rope: absorbed MLA's rotary parts, where q and k are the latent parts.
             sinks: float [heads], a logit per head for the denominator alone.
             topk_indices: int [tokens, topk], positions that each query attends to, −1 for none; None: all.
+            slopes: float [heads], ALiBi's. score_mod: what the model adds to its logits.
 
         Returns:
             [tokens, heads · v_head_dim].
@@ -64,4 +67,6 @@ class RadixAttention(nn.Module):
             k_rope=k_rope,
             sinks=sinks,
             topk_indices=topk_indices,
+            slopes=slopes,
+            score_mod=score_mod,
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sglab.attention.upstream import CONTEXT_PARALLEL
 from sglab.engine import Req, SamplingParams, arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.models import CausalLM, Tokenizer, load_tokenizer
@@ -63,13 +64,16 @@ def config(options: Mapping[str, Any]) -> EngineConfig:
     """An EngineConfig of keyword arguments.
 
     Raises:
-        BadArgumentError: an option that there is not.
+        BadArgumentError: an option that there is not, or that asks for a context spread over ranks.
     """
     known = EngineConfig.__dataclass_fields__
     for name in options:
-        if name not in known:
+        if name in CONTEXT_PARALLEL and options[name] != 1:
+            remedy = "Leave it out: tp_size spreads a model's heads over ranks."
+            raise BadArgumentError(name, "1: a request's context is whole on every rank", options[name], remedy)
+        if name not in known and name not in CONTEXT_PARALLEL:
             raise BadArgumentError("Engine", f"options among {', '.join(known)}", repr(name), "Leave it out.")
-    return EngineConfig(**options)
+    return EngineConfig(**{name: value for name, value in options.items() if name in known})
 
 
 def is_one(prompts: object) -> bool:

@@ -22,7 +22,8 @@ class Reference(NamedTuple):
 def reference(batch: Batch) -> Reference:
     """Attend over a batch in float64, one new token at a time: no tiling, no split, no online softmax.
 
-    A new token at position t sees the tokens 0 .. t of its request (from t - window on in a sliding-window layer).
+    A new token at position t sees the tokens 0 .. t of its request (from t - window on in a sliding-window layer,
+    from its chunk's first on in one that sees chunks).
     """
     o, lse = [], []
     pool, layer = batch.runner.token_to_kv_pool, batch.layer
@@ -31,18 +32,21 @@ def reference(batch: Batch) -> Reference:
         slots = batch.slots(i)
         k, v = keys[slots].double(), values[slots].double()
         for position, row in enumerate(q.double(), start=len(slots) - len(q)):
-            out = _token(row, k[: position + 1], v[: position + 1], layer)
+            out = _token(
+                row, k[: position + 1], v[: position + 1], layer, batch.runner.model_config.attention_chunk_size
+            )
             o.append(out.o)
             lse.append(out.lse)
     return Reference(torch.stack(o), torch.stack(lse))
 
 
-def _token(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layer: RadixAttention) -> Reference:
+def _token(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layer: RadixAttention, chunk: int) -> Reference:
     """One query [heads, head_dim] over the keys up to its own position. Head h reads KV head h // group."""
     position = len(k) - 1
+    oldest = position // chunk * chunk if layer.use_irope and chunk else 0
     if layer.sliding_window_size >= 0:
-        oldest = max(0, position - layer.sliding_window_size)
-        k, v = k[oldest:], v[oldest:]
+        oldest = max(oldest, position - layer.sliding_window_size)
+    k, v = k[oldest:], v[oldest:]
     grouped = q.view(layer.tp_k_head_num, -1, layer.head_dim)
     logits = torch.einsum("ngd,snd->ngs", grouped, k) * layer.scaling
     if layer.logit_cap > 0:

@@ -140,14 +140,14 @@ def test_the_remedy_names_who_serves_the_whole_call() -> None:
     batch = decode_batch([9], dtype="float32", **SMALL)
     batch.layer.sliding_window_size, batch.layer.logit_cap = 4, 2.0
     with pytest.raises(
-        UnsupportedError, match=r"logit_cap: expected 0 for torch_native, got 2\.0\. Use triton or flex_attention\.$"
+        UnsupportedError, match=r"logit_cap: expected 0 for torch_native, got 2\.0\. Use flex_attention or triton\.$"
     ):
         sglab.attend(batch, "torch_native")
     batch.layer.sliding_window_size = 0
     with pytest.raises(UnsupportedError, match=r"expected -1 for triton, .* got 0 with .*\. Use flex_attention\.$"):
         sglab.attend(batch, "triton")
     demand = Demand(mode=ForwardMode.TARGET_VERIFY, spec_info=Chain(3, torch.ones(1)), dtype=torch.float64)
-    with pytest.raises(UnsupportedError, match=r"got TARGET_VERIFY\. torch_native, intel_amx or aiter would take this"):
+    with pytest.raises(UnsupportedError, match=r"got TARGET_VERIFY\. torch_native, wave or intel_amx would take this"):
         prepared("flex_attention", decode_batch([9], **SMALL)).refuse_unserved(demand)
 
 
@@ -169,13 +169,17 @@ def test_every_refusal_can_be_worded() -> None:
         "graph_batch.forward_mode": Demand(mode=ForwardMode.DECODE, graph=True),
         "forward_batch.encoder_lens": Demand(encoder_lens=torch.ones(1)),
         "forward_batch.llada_image_conditioning_text_lens_cpu": Demand(text_lens=[3]),
+        "forward_batch.image_spans": Demand(image_spans=[[(0, 3)]]),
         "q": Demand(dtype=torch.float64),
         "layer.head_dim, layer.v_head_dim": Demand(layer=layer),
+        "layer.use_irope": Demand(layer=replace(layer, use_irope=True, **plain), attention_chunk_size=8),
         "layer.logit_cap": Demand(layer=replace(layer, logit_cap=1.0, **plain)),
         "layer.sliding_window_size": Demand(layer=replace(layer, sliding_window_size=0, **plain)),
         "layer.xai_temperature_len": Demand(layer=replace(layer, xai_temperature_len=8, **plain)),
         "sinks": Demand(sinks=torch.ones(4)),
         "topk_indices": Demand(topk_indices=torch.ones(4, 2)),
+        "slopes": Demand(slopes=torch.ones(4)),
+        "score_mod": Demand(score_mod=lambda logits, *places: logits),
     }
     assert list(demands) == [rule.argument for rule in RULES]
     for argument, demand in demands.items():

@@ -19,6 +19,9 @@ from sglab.workbench import decode_batch
 from tests.support.attention import Drafts, ancestors
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "backend_metadata.json").read_text("utf-8"))
+NEWER_FILE = json.loads((Path(__file__).parent / "golden" / "newer_metadata.json").read_text("utf-8"))
+"""Of 0.5.23, what 0.5.9 does not build: `golden/read_newer_metadata.py`."""
+NEWER = NEWER_FILE["backends"]
 TREE = [-1, 0, 0, 1, 2]
 ROWS = [2, 0, 4]
 
@@ -245,3 +248,30 @@ def test_aiter(kind: str) -> None:
         if case.startswith("extend"):  # upstream's whole buffer, of which three requests use four entries
             golden["kv_indptr"]["values"] = golden["kv_indptr"]["values"][:4]
         assert_fields(made, golden, {})
+
+
+def test_trees_of_aiter() -> None:
+    for case, golden in NEWER["aiter"].items():
+        made = prepared("aiter", case)[0].forward_metadata  # type: ignore[attr-defined]
+        assert_fields(made, golden, {})
+
+
+def test_images() -> None:
+    """Arrays of prompts whose images no chunk cuts: of others SGLang's fa4 and triton hide what ours show."""
+    spans = [[tuple(span) for span in own] for own in NEWER_FILE["images"]]
+    made: dict[str, Any] = {}
+    for name in ("fa4", "triton", "intel_xpu"):
+        runner = runner_of(1)
+        backend: Any = create_attention_backend(name, runner)
+        backend.prepare(replace(batch_of("extend", runner), image_spans=spans))
+        made[name] = backend.forward_metadata
+    for name in ("fa4", "triton"):
+        assert_fields(made[name], NEWER[name]["images, page 1"], {})
+    ids, told, at = made["intel_xpu"].bidirectional_block_ids.tolist(), NEWER["intel_xpu"]["images, page 1"], 0
+    for length, own in zip(told["seq_lens"], told["block_spans"], strict=True):
+        expected = [-1] * length
+        for number, (first, last) in enumerate(own):
+            expected[first : last + 1] = [number] * (last + 1 - first)
+        assert ids[at : at + length] == expected
+        at += length
+    assert at == len(ids)

@@ -41,7 +41,8 @@ METHODS = {
     "refuse_layer": ["layer"],
     "prepare": ["forward_batch"],
     "forward": [
-        *("q", "k", "v", "layer", "forward_batch", "save_kv_cache", "q_rope", "k_rope", "sinks", "topk_indices")
+        *("q", "k", "v", "layer", "forward_batch", "save_kv_cache", "q_rope", "k_rope", "sinks", "topk_indices"),
+        *("slopes", "score_mod"),
     ],
     "attend": ["inputs"],
     "init_graph": ["max_bs", "max_num_tokens"],

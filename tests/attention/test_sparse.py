@@ -13,6 +13,7 @@ from sglab.attention.sparse.double_sparsity import DoubleSparseAttnBackend, Doub
 from sglab.attention.sparse.dsa import DeepseekSparseAttnBackend
 from sglab.engine import BadArgumentError, ForwardMode
 from sglab.workbench import Batch, decode_batch, extend_batch, max_error, reference
+from tests.support.attention import verify_batch
 
 MHA: dict[str, Any] = {"kind": "mha", "num_heads": 4, "num_kv_heads": 2, "head_dim": 32}
 
@@ -31,7 +32,7 @@ def over_positions(batch: Batch, chosen: list[list[int]]) -> torch.Tensor:
     return torch.stack(out)
 
 
-@pytest.mark.parametrize("name", ["dsa", "nsa"])
+@pytest.mark.parametrize("name", ["dsa", "nsa", "ascend"])
 @pytest.mark.parametrize("mode", ["decode", "extend"])
 def test_chosen_positions_alone_are_attended_to(name: str, mode: str) -> None:
     shape: dict[str, Any] = {"num_heads": 4, "page_size": 64, "layout": "fragmented"}
@@ -60,6 +61,28 @@ def test_chosen_positions_alone_are_attended_to(name: str, mode: str) -> None:
     assert max_error(out.view(len(lens), 4, 512), over_positions(batch, chosen)) <= 3e-3
 
 
+@pytest.mark.parametrize("name", ["dsa", "ascend"])
+def test_drafts_attend_to_what_an_indexer_chose_for_each(name: str) -> None:
+    """A chain's: each draft sees those before it, and its choice is made over as many keys."""
+    prefixes = [50, 7]
+    batch = extend_batch([p + 3 for p in prefixes], prefixes, num_heads=4, page_size=64, layout="fragmented")
+    verify = verify_batch(batch, prefixes, [-1, 0, 1])
+    backend = create_attention_backend(name, batch.runner)
+    backend.prepare(verify)
+    lens = [prefix + 1 + i for prefix in prefixes for i in range(3)]
+    rows = backend.index_rows(verify)
+    assert rows.lengths.tolist() == lens and rows.longest >= max(lens)
+    for token, length in enumerate(lens):
+        row = token if rows.request_of is None else int(rows.request_of[token])
+        assert rows.page_table_1[row, :length].tolist() == batch.slots(token // 3)[:length].tolist()
+    generator = torch.Generator().manual_seed(2)
+    chosen = [torch.randperm(length, generator=generator)[:5].tolist() for length in lens]
+    out = backend.forward(
+        *(batch.q, batch.k, batch.v, batch.layer, verify), topk_indices=torch.tensor(chosen, dtype=torch.int32)
+    )
+    assert max_error(out.view(len(lens), 4, 512), over_positions(batch, chosen)) <= 3e-3
+
+
 def test_the_indexers_choice_becomes_slots() -> None:
     batch = decode_batch([90, 3], num_heads=4, page_size=64, layout="fragmented")
     backend = DeepseekSparseAttnBackend(batch.runner, index_topk=4)
@@ -79,7 +102,7 @@ def test_the_indexers_choice_becomes_slots() -> None:
 
 
 @pytest.mark.parametrize("mode", ["decode", "extend"])
-@pytest.mark.parametrize("name", ["dsa", "triton"])
+@pytest.mark.parametrize("name", ["dsa", "ascend", "triton"])
 def test_an_indexer_chooses_among_a_requests_own_keys(name: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The best of each row's keys, the earlier where scores are equal; a row at a time gives the same."""
     shape: dict[str, Any] = {"num_heads": 4, "page_size": 64, "layout": "fragmented"}
@@ -106,7 +129,7 @@ def test_an_indexer_chooses_among_a_requests_own_keys(name: str, mode: str, monk
     assert backend.choose_tokens(q, keys, weights, max(batch.seq_lens), batch.forward_batch) is None
     batch.forward_batch.forward_mode = ForwardMode.IDLE
     assert backend.choose_tokens(q[:0], keys, weights[:0], 12, batch.forward_batch) is None
-    assert backend.takes_chosen == (name == "dsa")
+    assert backend.takes_chosen == (name != "triton")
 
 
 def test_double_sparsity_attends_to_the_heavy_channels_choice() -> None:

@@ -159,6 +159,15 @@ class TestVisibility:
         o, _ = small.run(implementation, sliding_window_size=window)
         self.check(small, o, lambda request, query, key: (query >= key) & (query - key <= window))
 
+    @pytest.mark.parametrize("window", [1, 10, 40])
+    def test_a_window_reaches_as_far_ahead_as_back_where_nothing_is_causal(
+        self, window, implementation, device, generator
+    ) -> None:
+        """From p − window to p + window; blocks of queries that end before the keys do, and after them."""
+        given = problem([50, 0, 9], [18, 70, 3], 2, 1, 32, 32, torch.float32, device, generator)
+        o, _ = given.run(implementation, is_causal=False, sliding_window_size=window)
+        self.check(given, o, lambda request, query, key: (query - key).abs() <= window)
+
     @pytest.mark.parametrize("skip_prefix", [True, False])
     @pytest.mark.parametrize("window", [-1, 16])
     @pytest.mark.parametrize("offsets", [None, [3, 0, 5]])

@@ -9,6 +9,7 @@ import sglab
 from sglab.attention import create_attention_backend
 from sglab.attention.capabilities import FLOATS, UnsupportedError
 from sglab.attention.registry import backend_factory
+from sglab.engine import BadArgumentError
 from sglab.serving.config import EngineConfig
 from sglab.serving.graph_runner import captures_decodes
 from sglab.workbench import decode_batch
@@ -44,7 +45,7 @@ def test_greedy_tokens_are_torch_natives(
     assert tokens(backend, chunked_prefill_size=128) == expected
 
 
-@pytest.mark.parametrize("backend", ["fa3", "flashinfer"])
+@pytest.mark.parametrize("backend", ["fa3", "flashinfer", "aiter"])
 def test_drafts_are_verified_through_their_trees(
     backend: str, expected: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,7 +54,7 @@ def test_drafts_are_verified_through_their_trees(
     assert tokens(backend, **drafts) == expected
 
 
-@pytest.mark.parametrize("backend", ["fa3", "flashinfer", "ascend", "triton"])
+@pytest.mark.parametrize("backend", ["fa3", "flashinfer", "ascend", "intel_amx", "triton"])
 def test_captured_decodes_give_the_same(
     backend: str, expected: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,15 +68,15 @@ def test_captured_decodes_give_the_same(
         (
             {"attention_backend": "intel_amx", "enable_deterministic_inference": True},
             r"enable_deterministic_inference: expected False for intel_amx, got True\. It does not promise .*"
-            r"Use torch_native, ascend or triton\.$",
+            r"Use torch_native, flashinfer or llada2_cfg_flashinfer\.$",
         ),
         (
             {"attention_backend": "torch_native", "cuda_graph": True},
-            r"cuda_graph: expected no CUDA graph for torch_native, got a CUDA graph of DECODE\. Use triton, ",
+            r"cuda_graph: expected no CUDA graph for torch_native, got a CUDA graph of DECODE\. Use intel_amx, ",
         ),
         (
             {"attention_backend": "flex_attention", "cuda_graph": True, "enable_deterministic_inference": True},
-            "enable_deterministic_inference: expected False for flex_attention, .* Use torch_native, triton or ",
+            "enable_deterministic_inference: expected False for flex_attention, .* Use torch_native, ascend or triton",
         ),
     ],
 )
@@ -87,6 +88,13 @@ def test_what_a_backend_does_not_promise_is_refused_before_a_pass(
     with pytest.raises(UnsupportedError, match=message):
         sglab.Engine(model, max_total_tokens=256, **options)
     assert not passes
+
+
+@pytest.mark.parametrize("name", ["dcp_size", "attn_cp_size"])
+def test_a_context_spread_over_ranks_is_refused_by_name(name: str) -> None:
+    with pytest.raises(BadArgumentError, match=rf"{name}: expected 1: a request's context is whole .*, got 2"):
+        sglab.Engine(tiny_llama(), max_total_tokens=256, **{name: 2})
+    sglab.Engine(tiny_llama(), max_total_tokens=256, **{name: 1})
 
 
 def test_graphs_by_default_ask_for_a_backend_that_has_them() -> None:

@@ -149,7 +149,7 @@ def test_a_page_table_reads_encoders_of_different_lengths(backend: str) -> None:
         assert output.logprobs == pytest.approx(alone.logprobs, abs=0.05)
 
 
-@pytest.mark.parametrize("backend", ["auto", "flashinfer", "triton", "fa3", "intel_xpu"])
+@pytest.mark.parametrize("backend", ["auto", "flashinfer", "triton", "fa3", "intel_xpu", "intel_amx"])
 def test_captured_decodes_read_the_encoder(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Padded to the next size, and replayed for requests of other lengths than were captured."""
     if backend == "triton":  # without the emulator: what is looked at here is the metadata

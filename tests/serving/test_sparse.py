@@ -47,9 +47,10 @@ def v32(dtype: str = "float32", device: str = "cpu", **changes: Any) -> CausalLM
 @pytest.fixture
 def takes_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """In 16 bit two ways round differently, and greedy tokens of a random model part soon after."""
-    found: Any = backend_factory("dsa", "mla")
-    allowed = replace(found.capabilities, dtypes=FLOATS, head_dims=(), page_sizes=())
-    monkeypatch.setattr(found, "capabilities", allowed)
+    for name in ("dsa", "ascend"):
+        found: Any = backend_factory(name, "mla")
+        allowed = replace(found.capabilities, dtypes=FLOATS, head_dims=(), page_sizes=())
+        monkeypatch.setattr(found, "capabilities", allowed)
 
 
 @pytest.fixture
@@ -89,15 +90,16 @@ def drawn(seed: int) -> tuple[list[list[int]], dict[str, Any]]:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("records_graphs", [False, True])
+@pytest.mark.parametrize("name", ["dsa", "ascend"])
 def test_tokens_are_those_of_the_plain_way(
-    seed: int, records_graphs: bool, takes_tiny: None, plain_runs: list[int]
+    seed: int, name: str, records_graphs: bool, takes_tiny: None, plain_runs: list[int]
 ) -> None:
     model, (given, options) = v32(), drawn(seed)
     expected = Engine(model, attention_backend="torch_native", **options).generate(given, GREEDY)
     assert plain_runs
     plain_runs.clear()
     graphs = {"cuda_graph": True, "cuda_graph_bs": (1, 4)} if records_graphs else {}
-    engine = Engine(model, attention_backend="dsa", **options, **graphs)
+    engine = Engine(model, attention_backend=name, **options, **graphs)
     made = engine.generate(given, GREEDY)
     assert [one.token_ids for one in made] == [one.token_ids for one in expected]
     assert not plain_runs

@@ -1,5 +1,6 @@
 """Small batches that a backend serves, whatever it asks of kinds, pages, heads and dtypes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from sglab.engine import (
     MHATokenToKVPool,
     MLARecordTokenToKVPool,
     MLATokenToKVPool,
+    ScoreMod,
 )
 from sglab.workbench import Batch
 
@@ -133,12 +135,16 @@ def quantize_pool(
 
 
 def float64_attention(
-    batch: Batch, sinks: torch.Tensor | None = None, parents: list[int] | None = None
+    batch: Batch,
+    sinks: torch.Tensor | None = None,
+    parents: list[int] | None = None,
+    score_mod: ScoreMod | None = None,
 ) -> torch.Tensor:
     """Attention over a batch's pool in float64, one new token at a time: [tokens, heads, v_head_dim].
 
     Args:
         parents: the new tokens are drafts of these trees: each sees the prefix and its own path.
+        score_mod: of a model, for one query at a time.
     """
     layer, out = batch.layer, []
     pool = batch.runner.token_to_kv_pool
@@ -150,20 +156,42 @@ def float64_attention(
         seen = None if parents is None else ancestors(parents).to(batch.device)
         for t, row in enumerate(rows):
             path = slots[: first + t + 1] if seen is None else torch.cat((slots[:first], slots[first:][seen[t]]))
+            start = 0
+            images = (batch.forward_batch.image_spans or [[]] * len(batch.new_tokens))[i]
+            image_end = max((last for begin, last in images if begin <= first + t <= last), default=-1)
             if not layer.is_causal:
                 near = layer.sliding_window_size if layer.sliding_window_size >= 0 else len(slots)
-                path = slots[max(first + t - near, 0) : first + t + near + 1]
-            elif layer.sliding_window_size >= 0:
-                path = path[-layer.sliding_window_size - 1 :]
-            out.append(_token(row, keys[path], values[path], batch, sinks))
+                start = max(first + t - near, 0)
+                path = slots[start : first + t + near + 1]
+            else:
+                chunk = batch.runner.model_config.attention_chunk_size if layer.use_irope else 0
+                start = (len(path) - 1) // chunk * chunk if chunk else 0
+                if layer.sliding_window_size >= 0:
+                    start = max(start, len(path) - 1 - layer.sliding_window_size)
+                path = path[start:] if image_end < first + t else slots[start : image_end + 1]
+
+            def added(logits: torch.Tensor, at: int = first + t, start: int = start, index: int = len(out)) -> Any:
+                key = torch.arange(start, start + logits.shape[1], device=logits.device)
+                head = torch.arange(len(logits), device=logits.device)[:, None]
+                place = torch.tensor(at, device=logits.device), key, torch.tensor(index, device=logits.device)
+                return logits if score_mod is None else score_mod(logits, *place, head)
+
+            out.append(_token(row, keys[path], values[path], batch, sinks, added))
     return torch.stack(out)
 
 
-def _token(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, batch: Batch, sinks: torch.Tensor | None) -> torch.Tensor:
+def _token(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    batch: Batch,
+    sinks: torch.Tensor | None,
+    added: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
     layer, group = batch.layer, len(q) // k.shape[1]
     logits = torch.einsum("hd,shd->hs", q, k.repeat_interleave(group, 1)) * layer.scaling
     if layer.logit_cap:
         logits = layer.logit_cap * torch.tanh(logits / layer.logit_cap)
-    weights = logits.exp()
+    weights = added(logits).exp()
     total = weights.sum(-1) + (0 if sinks is None else sinks.double().exp())
     return torch.einsum("hs,shd->hd", weights / total[:, None], v.repeat_interleave(group, 1))

@@ -15,8 +15,9 @@ from typing import Any
 import torch
 
 from sglab.attention import Demand, UnsupportedError, create_attention_backend
+from sglab.attention.arithmetic.score_functions import alibi, relative_bias
 from sglab.attention.capabilities import unserved
-from sglab.engine import AttentionType, ForwardBatch, ForwardMode
+from sglab.engine import AttentionType, ForwardBatch, ForwardMode, ScoreMod
 from sglab.workbench import Batch, decode_batch, extend_batch, max_error
 from tests.support.attention import (
     declared,
@@ -41,6 +42,8 @@ class Cell:
     batch: Batch
     forward_batch: ForwardBatch | None = None
     sinks: torch.Tensor | None = None
+    slopes: torch.Tensor | None = None
+    score_mod: ScoreMod | None = None
     parents: list[int] | None = None
 
     @property
@@ -95,6 +98,14 @@ def _windowed(cell: Cell) -> Cell:
     return cell
 
 
+def _chunked(cell: Cell, chunk: int = 8) -> Cell:
+    """Llama 4's layers, in a model whose chunks are short."""
+    runner, layer = cell.batch.runner, cell.batch.layer
+    runner.model_config = replace(runner.model_config, attention_chunk_size=max(chunk, runner.page_size))
+    layer.use_irope = True
+    return cell
+
+
 def _ahead(cell: Cell) -> Cell:
     cell.batch.layer.attn_type = AttentionType.ENCODER_ONLY
     return cell
@@ -116,6 +127,29 @@ def _diffusion(draw: Draw, block: int = 4, **layer: Any) -> Cell:
 def _sinks(draw: Draw) -> Cell:
     batch = draw.extend()
     return Cell(batch, sinks=torch.linspace(-2, 3, batch.num_heads, device=batch.device))
+
+
+def _images(batch: Batch, window: int = -1) -> Cell:
+    """Two images in a request, one of which its prefix or its end may cut."""
+    spans = []
+    for length in batch.seq_lens:
+        middle = length // 2
+        spans.append([(0, middle - 2), (middle, length + 3)] if length > 5 else [])
+    batch.forward_batch.image_spans = spans
+    return _layer(batch, sliding_window_size=window)
+
+
+def _alibi(cell: Cell) -> Cell:
+    cell.slopes = torch.linspace(0.5, 0.01, cell.batch.num_heads, device=cell.batch.device)
+    return cell
+
+
+def _scored(cell: Cell) -> Cell:
+    """A bias by distance, of every query token and head."""
+    batch = cell.batch
+    generator = torch.Generator().manual_seed(7)
+    cell.score_mod = relative_bias(torch.randn(len(batch.q), batch.num_heads, 6, generator=generator).to(batch.device))
+    return cell
 
 
 def _fp8(dtype: torch.dtype) -> Callable[[Draw], Cell]:
@@ -194,6 +228,14 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "window in extend": lambda draw: _layer(draw.extend(), sliding_window_size=3),
     "window in a chain": lambda draw: _windowed(draw.verify([-1, 0, 1, 2])),
     "window in a tree": lambda draw: _windowed(draw.verify(TREE)),
+    "chunks in decode": lambda draw: _chunked(Cell(draw.decode())),
+    "chunks in extend": lambda draw: _chunked(Cell(draw.extend())),
+    "chunks in a mixed pass": lambda draw: _chunked(Cell(draw.extend(decoding=True))),
+    "chunks and a window": lambda draw: _windowed(_chunked(Cell(draw.extend()))),
+    "chunks in a chain": lambda draw: _chunked(draw.verify([-1, 0, 1, 2]), 4),
+    "chunks in a tree": lambda draw: _chunked(draw.verify(TREE), 4),
+    "chunks in a draft extend": lambda draw: _chunked(_draft_extend(draw)),
+    "chunks, sees ahead": lambda draw: _chunked(_layer(draw.extend(), attn_type=AttentionType.ENCODER_ONLY)),
     "sees ahead": lambda draw: _layer(draw.extend(), attn_type=AttentionType.ENCODER_ONLY),
     "sees ahead, mixed": lambda draw: _layer(draw.extend(decoding=True), attn_type=AttentionType.DECODER_BIDIRECTIONAL),
     "window both ways": lambda draw: _layer(draw.extend(), attn_type=AttentionType.ENCODER_ONLY, sliding_window_size=3),
@@ -204,6 +246,25 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "diffusion block, causal": lambda draw: _diffusion(draw, attn_type=AttentionType.DECODER),
     "soft cap": lambda draw: _layer(draw.extend(), logit_cap=1.5),
     "sinks": _sinks,
+    "images": lambda draw: _images(draw.extend()),
+    "images without a prefix": lambda draw: _images(extend_batch(draw.lengths(), **draw.shape())),
+    "images in a mixed pass": lambda draw: _images(draw.extend(decoding=True)),
+    "images and a window": lambda draw: _images(draw.extend(), 3),
+    "images, sees ahead": lambda draw: _ahead(_images(draw.extend())),
+    "images in chunks": lambda draw: _chunked(_images(draw.extend())),
+    "images, scored": lambda draw: _scored(_images(draw.extend())),
+    "images in decode": lambda draw: _images(draw.decode()),
+    "ALiBi in decode": lambda draw: _alibi(Cell(draw.decode())),
+    "ALiBi in extend": lambda draw: _alibi(Cell(draw.extend())),
+    "ALiBi in a chain": lambda draw: _alibi(draw.verify([-1, 0, 1, 2])),
+    "ALiBi and a window": lambda draw: _alibi(_windowed(Cell(draw.extend()))),
+    "scored in decode": lambda draw: _scored(Cell(draw.decode())),
+    "scored in extend": lambda draw: _scored(Cell(draw.extend())),
+    "scored in a mixed pass": lambda draw: _scored(Cell(draw.extend(decoding=True))),
+    "scored in a chain": lambda draw: _scored(draw.verify([-1, 0, 1, 2])),
+    "scored in a tree": lambda draw: _scored(draw.verify(TREE)),
+    "scored in a window": lambda draw: _scored(_windowed(Cell(draw.extend()))),
+    "scored, sees ahead": lambda draw: _scored(_ahead(Cell(draw.extend()))),
     "1 head per KV head": _heads(4, 4),
     "2 heads per KV head": _heads(4, 2),
     "4 heads per KV head": _heads(8, 2),
@@ -244,7 +305,11 @@ def demand_of(cell: Cell, kind: str) -> Demand:
         kv_dtype=runner.stored_apart,
         kv_records=runner.token_to_kv_pool.records,
         layer=cell.batch.layer,
+        image_spans=asked.image_spans,
+        attention_chunk_size=runner.model_config.attention_chunk_size,
         sinks=cell.sinks,
+        slopes=cell.slopes,
+        score_mod=cell.score_mod,
     )
 
 
@@ -272,7 +337,12 @@ def attended(name: str, cell: Cell, implementation: str = "auto") -> torch.Tenso
         rows.to(batch.dtype) * (1.0 if batch.runner.token_to_kv_pool.kv_format else scale or 1.0)
         for rows, scale in ((batch.k, layer.k_scale), (batch.v, layer.v_scale))
     )
-    options: dict[str, Any] = {"sinks": cell.sinks, "save_kv_cache": batch.runner.kv_cache_dtype == batch.dtype}
+    options: dict[str, Any] = {
+        "sinks": cell.sinks,
+        "slopes": cell.slopes,
+        "score_mod": cell.score_mod,
+        "save_kv_cache": batch.runner.kv_cache_dtype == batch.dtype,
+    }
     out = made.forward(batch.q, k, v, batch.layer, asked, **options)
     return out.view(-1, batch.num_heads, batch.layer.v_head_dim)
 
@@ -307,7 +377,8 @@ def check(name: str, kind: str, case: str, seed: int, implementation: str = "aut
             return "refused"
         raise AssertionError(f"{name} ({kind}), {case}: expected a refusal")
     out = attended(name, made, implementation)
-    error = max_error(out, float64_attention(made.batch, made.sinks, made.parents))
+    added = made.score_mod if made.slopes is None else alibi(made.slopes)
+    error = max_error(out, float64_attention(made.batch, made.sinks, made.parents, added))
     limit = limit_of(made)
     assert error <= limit, f"{name} ({kind}), {case}, seed {seed}: error {error:.2e}, above {limit}"
     return "served"

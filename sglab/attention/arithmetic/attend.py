@@ -7,7 +7,7 @@ import torch
 from sglab.attention.arithmetic import cpu, dense, flashinfer, triton
 from sglab.attention.arithmetic.paged_rows import PagedRows
 from sglab.attention.info import ran
-from sglab.engine import BadArgumentError, RadixAttention
+from sglab.engine import BadArgumentError, RadixAttention, ScoreMod
 from sglab.kernels.scoring import Scoring
 
 IMPLEMENTATIONS = ("auto", "triton", "flashinfer", "cpu", "torch", "reference")
@@ -27,6 +27,7 @@ def attend_rows(
     *,
     v_scale: float = 1.0,
     implementation: str = "auto",
+    score_mod: ScoreMod | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attend.
 
@@ -48,11 +49,16 @@ def attend_rows(
         expected = f"one of {', '.join(IMPLEMENTATIONS)}"
         raise BadArgumentError("implementation", expected, repr(implementation), "Leave it out for the default.")
     chosen = implementation
+    if score_mod is not None:
+        if chosen not in ("auto", "torch", "reference"):
+            remedy = "Use implementation='auto' or 'torch'."
+            raise BadArgumentError("implementation", "one that calls a score function", repr(chosen), remedy)
+        chosen = "torch" if chosen == "auto" else chosen
     if chosen == "auto":
         chosen = "triton" if q.device.type == "cuda" else "cpu" if cpu.serves(q, keys) else "torch"
     ahead = not rows.causal and rows.custom_mask is None
     if chosen == "triton" and rows.max_q > 1 and (rows.window == 0 or (ahead and rows.window > 0)):
-        chosen = "torch"  # to the extend operator a window of 0 means none, and others only look back
+        chosen = "torch"  # to the extend operator a window of 0 means none, and these keys are all its prefix
     if chosen == "triton":
         o, lse = triton.run(q, keys, values, rows, scoring, "triton")
     elif chosen == "flashinfer":
@@ -71,5 +77,5 @@ def attend_rows(
     else:
         ran("attend_rows", chosen, q.device, "PyTorch runs where the tensors are")
         accumulate = torch.float64 if chosen == "reference" or q.dtype == torch.float64 else torch.float32
-        o, lse = dense.run(q, keys, values, rows, scoring, accumulate)
+        o, lse = dense.run(q, keys, values, rows, scoring, accumulate, score_mod)
     return (o if v_scale == 1.0 else o * v_scale), lse

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from sglab.engine import ForwardBatch
+from sglab.attention.arithmetic.paged_rows import PagedRows, slots_of_table
+from sglab.engine import BadArgumentError, ForwardBatch
 from sglab.kernels import fast_topk_v2, page_mqa_logits, slot_mqa_logits
 from sglab.kernels.indexer.layout import page_bytes
 
@@ -43,6 +44,29 @@ class IndexRows:
         longest = int(host.max()) if len(host) else 0
         table = batch.req_to_token_pool.req_to_token[batch.req_pool_indices, :longest]
         return cls(seen.int(), table, longest, owner)
+
+
+def check_chosen(positions: torch.Tensor, tokens: int, most: int) -> None:
+    """
+    Args:
+        positions: `topk_indices`. most: that a query may attend to.
+
+    Raises:
+        BadArgumentError: another shape.
+    """
+    if positions.dim() != 2 or len(positions) != tokens or positions.shape[1] > most:
+        expected = f"shape ({tokens}, at most {most})"
+        remedy = "Pass a row of positions per new token, −1 for none."
+        raise BadArgumentError("topk_indices", expected, tuple(positions.shape), remedy)
+
+
+def rows_of_chosen(slots: torch.Tensor) -> PagedRows:
+    """Every query token a request over its own slots, int [tokens, topk]; those that are −1 are left out."""
+    valid = slots >= 0
+    order = (~valid).to(torch.int8).argsort(stable=True, dim=1)
+    indptr, indices = slots_of_table(slots.gather(1, order), valid.sum(1), 1)
+    ones = torch.arange(len(slots) + 1, dtype=torch.int32, device=slots.device)
+    return PagedRows(ones, indptr, indices, 1)
 
 
 def choose_tokens(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 
 from sglab.attention.arithmetic.paged_rows import PagedRows
+from sglab.engine import ScoreMod
 from sglab.kernels.scoring import Scoring
 
 SCORES_AT_ONCE = 1 << 23
@@ -20,6 +22,7 @@ def run(
     rows: PagedRows,
     scoring: Scoring,
     accumulate: torch.dtype,
+    score_mod: ScoreMod | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """o [tokens, heads, v_head_dim] in q's dtype and the natural LSE float32 [tokens, heads], without the sinks.
 
@@ -27,7 +30,7 @@ def run(
     o = 0 and LSE −inf.
 
     Args:
-        accumulate: dtype of scores and sums.
+        accumulate: dtype of scores and sums. score_mod: of the model, over positions that begin at first_positions.
     """
     tokens, heads = q.shape[:2]
     o = q.new_zeros((tokens, heads, values.shape[-1]))
@@ -46,8 +49,28 @@ def run(
             at = torch.arange(first, last, device=q.device) + len(slots) - count
             seen = _visible(rows, i, count, first, at, len(slots))
             start = 0 if rows.first_positions is None else int(rows.first_positions[i])
-            o[part], lse[part] = _attend(q[part].to(accumulate), k, v, at + start, seen, scoring, q.dtype)
+            given = q[part].to(accumulate), k, v, at + start, seen, scoring, q.dtype
+            o[part], lse[part] = _attend(*given, _of_part(score_mod, q_at[i] + first, start, heads, keys.shape[1]))
     return o, lse
+
+
+Modify = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""(logits [kv_heads, group, rows, keys], the rows' positions) -> logits."""
+
+
+def _of_part(score_mod: ScoreMod | None, first_row: int, first_key: int, heads: int, kv_heads: int) -> Modify | None:
+    """A score function for some rows of one request."""
+    if score_mod is None:
+        return None
+
+    def modify(logits: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        count, keys = logits.shape[-2:]
+        head = torch.arange(heads, device=logits.device).view(kv_heads, -1, 1, 1)
+        row = torch.arange(first_row, first_row + count, device=logits.device)[:, None]
+        key = torch.arange(first_key, first_key + keys, device=logits.device)
+        return score_mod(logits, positions[:, None], key, row, head).to(logits.dtype)
+
+    return modify
 
 
 def gathered(buffer: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
@@ -80,6 +103,7 @@ def _attend(
     seen: torch.Tensor | None,
     scoring: Scoring,
     out_dtype: torch.dtype,
+    modify: Modify | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """q [n, heads, dim], k and v [keys, kv_heads, dim]; the heads that share a KV head are rows of one product."""
     count, heads = q.shape[:2]
@@ -90,6 +114,8 @@ def _attend(
         logits = scoring.logit_cap * torch.tanh(logits / scoring.logit_cap)
     if scoring.xai_temperature_len > 0:
         logits = logits * scoring.temperature(positions).to(logits.dtype)[:, None]
+    if modify is not None:
+        logits = modify(logits, positions)
     if seen is not None:
         logits = logits.masked_fill(~seen, -math.inf)
     lse = logits.logsumexp(-1)

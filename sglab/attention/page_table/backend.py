@@ -12,10 +12,13 @@ from sglab.attention.arithmetic import PagedRows, attend_rows, merge_natural, sc
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import UnsupportedError
+from sglab.attention.image_masks import mask_of_ranges, token_ranges
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.library import library_call
+from sglab.attention.page_table.local import LocalBuffers, local_metadata, local_rows
 from sglab.attention.page_table.metadata import (
     FlashAttentionMetadata,
+    LocalAttentionMetadata,
     StepBuffers,
     add_encoder,
     chain_metadata,
@@ -42,6 +45,8 @@ class GraphBuffers:
     expand_table: torch.Tensor
     """int32, flat: [drafts of all requests, drafts of one]."""
     cu_seqlens_q: StepBuffers
+    local: LocalBuffers | None = None
+    """Of a model whose layers see chunks."""
     encoder: EncoderBuffers | None = None
     """Made by the first capture beside an encoder; other models never have it."""
 
@@ -68,6 +73,11 @@ class PageTableBackend(AttentionBackend):
         self.max_context_len = model_runner.req_to_token_pool.max_context_len
         self.device = model_runner.device
         self.implementation = model_runner.kernel_implementation
+        self.chunk = model_runner.model_config.attention_chunk_size if self.capabilities.chunked else 0
+        """Llama 4's; 0: no layer sees chunks, or none of them is served."""
+        if self.chunk % self.page_size:
+            expected = f"a divisor of the model's attention_chunk_size {self.chunk} for {self.name}"
+            raise UnsupportedError("page_size", expected, str(self.page_size), "Build the batch with page_size=1.")
         self.num_splits = 1 if model_runner.enable_deterministic_inference else 0
         """What the kernels get: 0 lets them choose, 1 makes a row independent of its batch."""
         self.forward_metadata: FlashAttentionMetadata | None = None
@@ -77,6 +87,8 @@ class PageTableBackend(AttentionBackend):
         self._encoded: int | None = None
         """The same of the encoders' keys."""
         self._graph: GraphBuffers | None = None
+        self._image_masks: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        """Of the pass, by window: layers share them."""
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
         super().prepare(forward_batch)
@@ -90,6 +102,40 @@ class PageTableBackend(AttentionBackend):
             self._total = forward_batch.seq_lens_sum + new * forward_batch.batch_size
         if forward_batch.encoder_lens is not None:
             self._add_encoder(made, forward_batch)
+        if self.chunk:
+            made.local_attn_metadata = self._local(made, forward_batch)
+        self._image_masks = {}
+        if forward_batch.image_spans is not None:
+            self.add_images(made, forward_batch)
+
+    def add_images(self, made: FlashAttentionMetadata, batch: ForwardBatch) -> None:
+        """What the backend's kernel reads of a prompt's images."""
+        made.image_token_ranges = token_ranges(batch).to(self.device, non_blocking=True)
+
+    def image_mask(
+        self, made: FlashAttentionMetadata, batch: ForwardBatch, window: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same as a mask, and where each request's begins."""
+        assert made.image_token_ranges is not None
+        return mask_of_ranges(made.image_token_ranges, batch, window)
+
+    def _local(self, made: FlashAttentionMetadata, batch: ForwardBatch) -> LocalAttentionMetadata | None:
+        """The chunks' virtual requests; of a tree each layer's are its drafts' paths."""
+        mode, new = batch.forward_mode, batch.extend_seq_lens_cpu
+        if mode.is_target_verify() and not self._is_chain(batch):
+            return None
+        if mode.is_decode() or mode.is_target_verify():
+            if batch.seq_lens_cpu is None:
+                lens, table = made.cache_seqlens_int32, made.page_table
+                return local_rows(self.chunk, made.max_seq_len_q, lens, table, self.page_size)
+            drafts = batch.spec_info.draft_token_num if mode.is_target_verify() else 0
+            lengths = [length + drafts for length in batch.seq_lens_cpu.tolist()]
+            new = [drafts or 1] * len(lengths)
+        else:
+            assert new is not None
+            assert batch.extend_prefix_lens_cpu is not None
+            lengths = [prefix + count for prefix, count in zip(batch.extend_prefix_lens_cpu, new, strict=True)]
+        return local_metadata(self.chunk, new, lengths, made.page_table, self.page_size)
 
     def new_metadata(self, batch: ForwardBatch) -> FlashAttentionMetadata:
         """The arrays of an eager pass."""
@@ -142,6 +188,7 @@ class PageTableBackend(AttentionBackend):
             expand_cu_seqlens_k=zeros(max_num_tokens + 1),
             expand_table=zeros(max_num_tokens * per_request),
             cu_seqlens_q=StepBuffers(max_num_tokens, self.device),
+            local=LocalBuffers(max_num_tokens, self.chunk, self.page_size, self.device) if self.chunk else None,
         )
 
     def prepare_capture(self, graph_batch: GraphBatch) -> None:
@@ -183,6 +230,8 @@ class PageTableBackend(AttentionBackend):
         )
         if batch.encoder_lens is not None:
             self._fill_encoder(graph, made, batch)
+        if graph.local is not None and (chain or not drafts):
+            made.local_attn_metadata = graph.local.fill(made, graph.cu_seqlens_q)
         return made
 
     def _fill_encoder(self, graph: GraphBuffers, made: FlashAttentionMetadata, batch: GraphBatch) -> None:
@@ -232,27 +281,38 @@ class PageTableBackend(AttentionBackend):
             save_kv(inputs)
         q = whole_query(inputs)
         tree = batch.forward_mode.is_target_verify() and not self._is_chain(batch)
-        window, page_size, known = layer.sliding_window_size, self.page_size, True
-        if tree and window >= 0:
+        window, page_size, total = layer.sliding_window_size, self.page_size, self._total
+        chunked = self.chunk > 0 and layer.use_irope
+        if tree and (window >= 0 or chunked):
             expand = self.forward_metadata_spec_decode_expand
             assert expand is not None
-            metadata = path_windows(metadata, expand, page_size, window)
-            tree, window, page_size, known = False, -1, 1, False
+            metadata = path_windows(metadata, expand, page_size, window, self.chunk if chunked else 0)
+            tree, window, page_size, total = False, -1, 1, None
+        elif chunked and not layer.is_cross_attention:
+            local = metadata.local_attn_metadata
+            assert local is not None
+            metadata, total = local.as_requests(), local.total
         if self.implementation == "flash_attn" and self.has_package:
             return self._by_library(inputs, metadata, tree, page_size)
         if layer.is_cross_attention:
             rows = self._encoder_rows(metadata)
         else:
-            rows = self._rows(metadata, page_size, layer.is_causal and not tree, window, known)
+            rows = self._rows(metadata, page_size, layer.is_causal and not tree, window, total)
+        if batch.image_spans is not None and layer.is_causal:
+            if window not in self._image_masks:
+                self._image_masks[window] = self.image_mask(metadata, batch, window)
+            mask, starts = self._image_masks[window]
+            rows = replace(rows, window=-1, custom_mask=mask, mask_indptr=starts)
         k_scale, v_scale = scales_of(inputs)
         scoring = scoring_of(layer, None if tree else inputs.sinks, k_scale)
         chosen = self.implementation
-        o, lse = attend_rows(q, *_held(inputs, rows), scoring, v_scale=v_scale, implementation=chosen)
+        added = inputs.score_mod
+        o, lse = attend_rows(q, *_held(inputs, rows), scoring, v_scale=v_scale, implementation=chosen, score_mod=added)
         if not tree:
             return o
         expand = self.forward_metadata_spec_decode_expand
         assert expand is not None
-        own = self._rows(expand, 1, False, -1, known=False)
+        own = self._rows(expand, 1, False, -1, total=None)
         drafts = attend_rows(q, *_held(inputs, own), scoring, v_scale=v_scale, implementation=chosen)
         return with_sinks(merge_natural((o, lse), drafts, chosen), inputs.sinks)
 
@@ -278,9 +338,8 @@ class PageTableBackend(AttentionBackend):
         return with_sinks(merge_natural((o, lse), drafts, "auto"), inputs.sinks)
 
     def _rows(
-        self, metadata: FlashAttentionMetadata, page_size: int, causal: bool, window: int, known: bool = True
+        self, metadata: FlashAttentionMetadata, page_size: int, causal: bool, window: int, total: int | None
     ) -> PagedRows:
-        total = self._total if known else None
         indptr, indices = slots_of_table(metadata.page_table, metadata.cache_seqlens_int32, page_size, total)
         return PagedRows(metadata.cu_seqlens_q, indptr, indices, metadata.max_seq_len_q, causal, window)
 

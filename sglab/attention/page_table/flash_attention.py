@@ -34,6 +34,7 @@ class FlashAttention3Backend(PageTableBackend):
         dtypes=("float16", "bfloat16"),
         sliding_window=True,
         windows_in_trees=True,
+        chunked=True,
         logit_cap=True,
         sinks=True,
         cross_attention=True,
@@ -60,6 +61,8 @@ class FlashAttention4Backend(PageTableBackend):
         kv_dtypes=("mxfp8",),
         prompt_kv_dtypes=("fp4_mx_block16",),
         rope_apart=False,
+        image_masks=True,
+        score_mod=True,
     )
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:

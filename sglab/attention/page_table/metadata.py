@@ -32,6 +32,38 @@ class FlashAttentionMetadata:
     encoder_cu_seqlens_k: torch.Tensor | None = None
     encoder_page_table: torch.Tensor | None = None
     encoder_max_seq_len_k: int = 0
+    local_attn_metadata: LocalAttentionMetadata | None = None
+    """Of layers that see one chunk of the text; None: no layer does."""
+    image_token_ranges: torch.Tensor | None = None
+    """int32 [tokens, 2], fa4's: first and last position of the image that each new token is of, −1 of text."""
+    bidirectional_block_ids: torch.Tensor | None = None
+    """int32 [keys], intel_xpu's: the image that each token is of, −1 of text."""
+
+
+@dataclass
+class LocalAttentionMetadata:
+    """FlashAttentionMetadata of virtual requests (see `local.py`)."""
+
+    local_query_start_loc: torch.Tensor
+    """int32 [V + 1]."""
+    local_seqused_k: torch.Tensor
+    """int32 [V], keys of each: what its chunk has of the request's text."""
+    local_block_table: torch.Tensor
+    """int32 [V, chunk // page_size]; pages behind the table's last are that one."""
+    local_max_query_len: int
+    local_max_seq_len: int
+    total: int | None = None
+    """Keys of all, where the host knows them."""
+
+    def as_requests(self) -> FlashAttentionMetadata:
+        return FlashAttentionMetadata(
+            cache_seqlens_int32=self.local_seqused_k,
+            cu_seqlens_q=self.local_query_start_loc,
+            cu_seqlens_k=indptr_of(self.local_seqused_k),
+            page_table=self.local_block_table,
+            max_seq_len_q=self.local_max_query_len,
+            max_seq_len_k=self.local_max_seq_len,
+        )
 
 
 def token_table(req_to_token: torch.Tensor, rows: torch.Tensor, width: int) -> torch.Tensor:

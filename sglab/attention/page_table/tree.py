@@ -7,6 +7,8 @@ each draft sees of both. Source: SGLang 0.5.9 `flashattention_backend.py`, `init
 
 from __future__ import annotations
 
+import sys
+
 import torch
 
 from sglab.attention.arithmetic.paged_rows import indptr_of
@@ -52,17 +54,23 @@ def draft_mask(custom_mask: torch.Tensor, prefixes: torch.Tensor, drafts: int) -
 
 
 def path_windows(
-    prefix: FlashAttentionMetadata, expand: FlashAttentionMetadata, page_size: int, window: int
+    prefix: FlashAttentionMetadata, expand: FlashAttentionMetadata, page_size: int, window: int = -1, chunk: int = 0
 ) -> FlashAttentionMetadata:
-    """Each draft a request of one query over the last window + 1 tokens of its own path, itself among them; page size
-    1. SGLang's `swa_spec_metadata` holds the whole path, for pages of one token alone, and its kernel applies the
-    window. By device work alone, so that a replay makes it again."""
+    """Each draft a request of one query over the last window + 1 tokens of its own path, or what its chunk has of that,
+    itself among them; page size 1. SGLang's `swa_spec_metadata` holds the whole path, for pages of one token alone, and
+    its kernel applies the window. By device work alone, so that a replay makes it again.
+
+    Args:
+        window: -1: none. chunk: of the model, where the layer sees chunks; else 0.
+    """
     lens, table = prefix.cache_seqlens_int32, prefix.page_table
     drafts = len(expand.cache_seqlens_int32) // max(len(lens), 1)
     before = lens.repeat_interleave(drafts)
     total = before + expand.cache_seqlens_int32
-    kept = total.clamp(max=window + 1)
-    width = min(window + 1, table.shape[1] * page_size + drafts)
+    kept = total if chunk == 0 else (total - 1) % chunk + 1
+    width = min(chunk or sys.maxsize, table.shape[1] * page_size + drafts)
+    if window >= 0:
+        kept, width = kept.clamp(max=window + 1), min(window + 1, width)
     at = (total - kept)[:, None] + torch.arange(width, device=lens.device, dtype=torch.int32)
     request = torch.arange(len(total), device=lens.device)[:, None] // max(drafts, 1)
     pages = table[request, (at // page_size).clamp(max=table.shape[1] - 1)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots_of_table
-from sglab.attention.arithmetic.chosen import IndexRows
+from sglab.attention.arithmetic.chosen import IndexRows, check_chosen, rows_of_chosen
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities, UnsupportedError
@@ -26,7 +26,6 @@ from sglab.attention.sparse.dsa_metadata import DSAMetadata, TopkTransformMethod
 from sglab.attention.sparse.indexer_metadata import IndexerMetadata
 from sglab.attention.sparse.records import check_prefill_backend, method_of, over_records, over_widened
 from sglab.engine import (
-    BadArgumentError,
     ForwardBatch,
     ForwardMode,
     GraphBatch,
@@ -186,7 +185,7 @@ class DeepseekSparseAttnBackend(AttentionBackend):
         if self.forward_metadata is None:
             raise RuntimeError("prepare comes before forward")
         if inputs.topk_indices is not None:
-            self._check_chosen(inputs.topk_indices, len(inputs.q))
+            check_chosen(inputs.topk_indices, len(inputs.q), self.index_topk)
         pool = inputs.forward_batch.token_to_kv_pool
         if isinstance(pool, MLARecordTokenToKVPool):
             return self._attend_records(inputs, pool)
@@ -221,20 +220,8 @@ class DeepseekSparseAttnBackend(AttentionBackend):
         slots = None if positions is None else self.indexer_metadata().slots(positions)
         return over_records(inputs, q, records, made, slots, self.implementation)
 
-    def _check_chosen(self, positions: torch.Tensor, tokens: int) -> None:
-        if positions.dim() != 2 or len(positions) != tokens or positions.shape[1] > self.index_topk:
-            expected = f"shape ({tokens}, at most {self.index_topk})"
-            remedy = "Pass a row of positions per new token, −1 for none."
-            raise BadArgumentError("topk_indices", expected, tuple(positions.shape), remedy)
-
     def _chosen(self, positions: torch.Tensor) -> PagedRows:
-        """A row of slots per token; those that are −1 are left out."""
-        tokens = len(positions)
-        slots = self.indexer_metadata().slots(positions)
-        valid = slots >= 0
-        order = (~valid).to(torch.int8).argsort(stable=True, dim=1)
-        indptr, indices = slots_of_table(slots.gather(1, order), valid.sum(1), 1)
-        return PagedRows(steps(tokens, 1, self.device), indptr, indices, 1)
+        return rows_of_chosen(self.indexer_metadata().slots(positions))
 
 
 class NativeSparseAttnBackend(DeepseekSparseAttnBackend):

@@ -2,6 +2,7 @@
 
 After SGLang 0.5.9 `aiter_backend.py`. The arrays are FlashInfer's, except that a prefill's slots are followed by 256
 copies of the first one: its kernel reads 128 slots at a time, and slot 0 may hold NaN after a graph was captured.
+Trees of drafts (n-grams') go to SGLang's own extend kernel, with the triton backend's arrays; MLA takes chains alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from sglab.attention.flashinfer.indices import GraphBuffers, IndicesUpdater
 from sglab.attention.flashinfer.wrapper import Shape, Wrapper
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.rows import save_and_get_kv, scales_of, whole_query
+from sglab.attention.triton_backend import TritonAttnBackend
 from sglab.attention.workspace import Workspace
 from sglab.engine import ForwardBatch, ForwardMode, GraphBatch, ModelRunner
 
@@ -31,6 +33,9 @@ class AiterMetadata:
         kv_indptr, kv_indices: int32, slots.
         qo_indptr, kv_last_page_len: int32, where the kernel takes them: MLA, and prefill.
         max_q_len, max_kv_len: on the host; None in decode.
+        rows: what the arithmetic here attends over, the same arrays; None of a tree, whose kv_indptr and kv_indices are
+            the prefixes'.
+        custom_mask, mask_indptr, max_extend_len: of a tree.
     """
 
     kv_indptr: torch.Tensor
@@ -39,8 +44,10 @@ class AiterMetadata:
     kv_last_page_len: torch.Tensor | None
     max_q_len: int | None
     max_kv_len: int | None
-    rows: PagedRows
-    """What the arithmetic here attends over: the same arrays."""
+    rows: PagedRows | None
+    custom_mask: torch.Tensor | None = None
+    mask_indptr: torch.Tensor | None = None
+    max_extend_len: int | None = None
 
 
 def workspace_bytes(max_bs: int, num_heads: int, max_context_len: int, head_dim: int) -> int:
@@ -50,10 +57,11 @@ def workspace_bytes(max_bs: int, num_heads: int, max_context_len: int, head_dim:
 
 
 class AiterAttnBackend(AttentionBackend):
-    """SGLang's default on AMD GPUs: MHA always, MLA with 16 or 128 heads per rank."""
+    """SGLang's default on AMD GPUs for MHA."""
 
     name = "aiter"
     capabilities = Capabilities(
+        kinds=("mha",),
         modes=(
             *CAUSAL_MODES,
             ForwardMode.TARGET_VERIFY,
@@ -61,7 +69,7 @@ class AiterAttnBackend(AttentionBackend):
             ForwardMode.DRAFT_EXTEND_V2,
             ForwardMode.DLLM_EXTEND,
         ),
-        drafts="chain",
+        drafts="tree",
         graph_modes=GRAPH_MODES,
         dtypes=("float16", "bfloat16"),
         kv_dtypes=("float8_e4m3fn",),
@@ -86,6 +94,13 @@ class AiterAttnBackend(AttentionBackend):
             self.workspace = Workspace("aiter", size, model_runner.device)
         self.forward_metadata: AiterMetadata | None = None
         self._graph: GraphBuffers | None = None
+        self._trees, self._trees_have_buffers = self._for_trees(model_runner), False
+
+    def _for_trees(self, model_runner: ModelRunner) -> TritonAttnBackend:
+        """Its operator has no implementation in PyTorch but the reference."""
+        chosen = "cpu" if self.device.type == "cpu" else "triton"
+        chosen = {"auto": chosen, "torch": "reference"}.get(self.implementation, self.implementation)
+        return TritonAttnBackend(replace(model_runner, kernel_implementation=chosen, check_metadata=False))
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
         super().prepare(forward_batch)
@@ -94,6 +109,9 @@ class AiterAttnBackend(AttentionBackend):
             self.forward_metadata = None
         elif mode.is_decode():
             self.forward_metadata = self._metadata(self.updater.decode(forward_batch), decode=True)
+        elif _is_tree(forward_batch):
+            self._trees.prepare(forward_batch)
+            self.forward_metadata = self._tree_metadata()
         elif mode.is_target_verify():
             self.forward_metadata = self._metadata(_without_mask(self.updater.verify(forward_batch)))
         else:
@@ -114,21 +132,48 @@ class AiterAttnBackend(AttentionBackend):
             wrapper.rows(),
         )
 
+    def _tree_metadata(self) -> AiterMetadata:
+        made = self._trees.forward_metadata
+        assert made is not None
+        return AiterMetadata(
+            made.kv_indptr,
+            made.kv_indices,
+            made.qo_indptr,
+            None,
+            made.max_extend_len,
+            None,
+            rows=None,
+            custom_mask=made.custom_mask,
+            mask_indptr=made.mask_indptr,
+            max_extend_len=made.max_extend_len,
+        )
+
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         super().init_graph(max_bs, max_num_tokens)
         self._graph = GraphBuffers(max_bs, max_num_tokens, self.max_context_len, self.device)
+        self._trees_have_buffers = False
 
     def prepare_capture(self, graph_batch: GraphBatch) -> None:
         super().prepare_capture(graph_batch)
+        if _is_tree(graph_batch):
+            if not self._trees_have_buffers:
+                assert self._graph_sizes is not None
+                self._trees.init_graph(self._graph_sizes.max_bs, self._graph_sizes.max_num_tokens)
+                self._trees_have_buffers = True
+            self._trees.prepare_capture(graph_batch)
         self.forward_metadata = self._fill(graph_batch)
 
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
         super().prepare_replay(graph_batch)
+        if _is_tree(graph_batch):
+            self._trees.prepare_replay(graph_batch)
         self.forward_metadata = self._fill(graph_batch)
 
     def _fill(self, batch: GraphBatch) -> AiterMetadata:
         if self._graph is None:
             raise RuntimeError("init_graph comes before a capture")
+        if _is_tree(batch):
+            return self._tree_metadata()
         if batch.forward_mode.is_target_verify():
             return self._metadata(_without_mask(self.updater.graph_verify(batch, self._graph)))
         if batch.forward_mode.is_draft_extend_v2():
@@ -138,12 +183,24 @@ class AiterAttnBackend(AttentionBackend):
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         if self.forward_metadata is None:
             raise RuntimeError("prepare comes before forward")
+        if self.forward_metadata.rows is None:
+            return self._trees.attend(inputs)
         keys, values = save_and_get_kv(inputs)
         k_scale, v_scale = scales_of(inputs)
         scoring = scoring_of(inputs.layer, inputs.sinks, k_scale)
         q, chosen = whole_query(inputs), self.implementation
         rows = replace(self.forward_metadata.rows, window=inputs.layer.sliding_window_size)
         return attend_rows(q, keys, values, rows, scoring, v_scale=v_scale, implementation=chosen)[0]
+
+
+class AiterMLAAttnBackend(AiterAttnBackend):
+    """SGLang's default on AMD GPUs for MLA with 16 or 128 heads per rank."""
+
+    capabilities = replace(AiterAttnBackend.capabilities, kinds=("mla",), drafts="chain")
+
+
+def _is_tree(batch: ForwardBatch | GraphBatch) -> bool:
+    return batch.forward_mode.is_target_verify() and getattr(batch.spec_info, "topk", None) != 1
 
 
 def _without_mask(wrapper: Wrapper) -> Wrapper:

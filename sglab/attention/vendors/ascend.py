@@ -1,17 +1,20 @@
 """ascend: Huawei's NPU kernels over block tables, lengths on the host beside those on the device.
 
 After SGLang 0.5.9 `hardware_backend/npu/attention/ascend_backend.py`. NPU kernels take lengths as Python lists, so the
-metadata hold both; MLA with cached prefixes adds the prefixes' blocks one after the other.
+metadata hold both; MLA with cached prefixes adds the prefixes' blocks one after the other, and attends to the tokens
+that an indexer chose. ALiBi (Baichuan) runs in PyTorch, request by request, as in 0.5.23.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots_of_table
+from sglab.attention.arithmetic.chosen import IndexRows, check_chosen, rows_of_chosen
 from sglab.attention.arithmetic.paged_rows import indptr_of
+from sglab.attention.arithmetic.score_functions import alibi
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, Capabilities
 from sglab.attention.inputs import AttentionInputs
@@ -45,10 +48,11 @@ class AscendMetadata:
 
 
 class AscendAttnBackend(AttentionBackend):
-    """SGLang's only backend on NPUs; page size 128 unless another was asked for."""
+    """SGLang's only backend on NPUs; page size 128 unless another was asked for. MHA here, MLA below."""
 
     name = "ascend"
     capabilities = Capabilities(
+        kinds=("mha",),
         deterministic=True,
         modes=(
             *CAUSAL_MODES,
@@ -66,7 +70,7 @@ class AscendAttnBackend(AttentionBackend):
         sinks=True,
         bidirectional=True,
         bidirectional_drafts=True,
-        rope_apart=True,
+        alibi=True,
         triton_helpers=False,
     )
 
@@ -143,6 +147,8 @@ class AscendAttnBackend(AttentionBackend):
             check_encoder(inputs)
         if made is None:
             raise RuntimeError("prepare comes before forward")
+        if inputs.topk_indices is not None:
+            check_chosen(inputs.topk_indices, len(inputs.q), self.max_context_len)
         keys, values = save_and_get_kv(inputs)
         mode, count = batch.forward_mode, len(made.seq_lens)
         lens, most = made.seq_lens, made.query_tokens
@@ -159,8 +165,20 @@ class AscendAttnBackend(AttentionBackend):
             indptr, indices = slots_of_table(made.block_tables, lens, self.page_size)
         window = -1 if layer.is_cross_attention else layer.sliding_window_size
         rows = PagedRows(qo_indptr, indptr, indices, most, layer.is_causal, window)
+        if inputs.topk_indices is not None:
+            rows = rows_of_chosen(self._slots(made, inputs.topk_indices, qo_indptr))
         scoring, chosen = scoring_of(layer, inputs.sinks), self.implementation
-        return attend_rows(whole_query(inputs), keys, values, rows, scoring, implementation=chosen)[0]
+        falls = None if inputs.slopes is None else alibi(inputs.slopes)
+        q = whole_query(inputs)
+        return attend_rows(q, keys, values, rows, scoring, implementation=chosen, score_mod=falls)[0]
+
+    def _slots(self, made: AscendMetadata, positions: torch.Tensor, qo_indptr: torch.Tensor) -> torch.Tensor:
+        """Of the positions that an indexer chose, through the block tables; −1 stays −1."""
+        token = torch.arange(len(positions), device=self.device)
+        request = torch.searchsorted(qo_indptr[1:].to(torch.int64), token, right=True).clamp(max=len(qo_indptr) - 2)
+        at = positions.clamp(0, made.block_tables.shape[1] * self.page_size - 1).to(torch.int64)
+        blocks = made.block_tables[request[:, None], at // self.page_size]
+        return torch.where(positions >= 0, blocks * self.page_size + at % self.page_size, -1)
 
     def _slots_beside_encoder(
         self, batch: ForwardBatch, encoded: torch.Tensor, lens: torch.Tensor, cross: bool
@@ -172,3 +190,25 @@ class AscendAttnBackend(AttentionBackend):
             return slots_of_table(table, encoded, 1)
         at = encoded.to(torch.int64)[:, None] + torch.arange(table.shape[1], device=self.device)
         return slots_of_table(table.gather(1, at.clamp(max=table.shape[1] - 1)), lens, 1)
+
+
+class AscendMLAAttnBackend(AscendAttnBackend):
+    """MLA, with the tokens of DeepSeek-V3.2's indexer where a layer has one."""
+
+    capabilities = replace(
+        AscendAttnBackend.capabilities, kinds=("mla",), alibi=False, topk_indices=True, rope_apart=True
+    )
+
+    def index_rows(self, forward_batch: ForwardBatch) -> IndexRows:
+        """Of a verification and of a captured pass by device work alone."""
+        made, mode = self.forward_metadata, forward_batch.forward_mode
+        if made is None or not (made.captured or mode.is_target_verify()):
+            return super().index_rows(forward_batch)
+        per_request = made.query_tokens
+        lens = made.seq_lens + (per_request if mode.is_target_verify() else 0)
+        back = torch.arange(per_request - 1, -1, -1, device=self.device)
+        seen = (lens[:, None] - back).clamp(min=1).flatten()  # a padded row is shorter than its drafts
+        widest = made.block_tables.shape[1] * self.page_size
+        table = self.req_to_token[forward_batch.req_pool_indices[: len(lens)], :widest]
+        owner = torch.arange(len(lens), dtype=torch.int32, device=self.device).repeat_interleave(per_request)
+        return IndexRows(seen.int(), table, table.shape[1], owner)

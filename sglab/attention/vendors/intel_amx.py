@@ -1,9 +1,9 @@
 """intel_amx: SGLang's CPU kernels, which read req_to_token themselves; eight splits of a request's KV in decode.
 
-After SGLang's `intel_amx_backend.py`: metadata of 0.5.9, with the windows, sinks, cross-attention, trees of drafts and
-FP8 pools that 0.5.23 has. Decode writes the new rows itself, as there, unless the pool is FP8. On a host the operators
-of `sglab.kernels.cpu_attention` run, on AMX's tiles where the chip has them; elsewhere, or by another implementation's
-name, the attention that all backends share.
+After SGLang's `intel_amx_backend.py`: metadata of 0.5.9, with the windows, sinks, cross-attention, trees of drafts, FP8
+pools and captured decodes (there PyTorch's compiled graphs) that 0.5.23 has. Decode writes the new rows itself, as
+there, unless the pool is FP8. On a host the operators of `sglab.kernels.cpu_attention` run, on AMX's tiles where the
+chip has them; elsewhere, or by another implementation's name, the attention that all backends share.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import longest, steps
 from sglab.attention.rows import check_encoder, save_and_get_kv, save_kv, scales_of, whole_query
-from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, ModelRunner
+from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner
 from sglab.kernels.cpu_attention import decode_attention_cpu, extend_attention_cpu
 
 NUM_KV_SPLITS = 8
@@ -52,6 +52,7 @@ class IntelAMXAttnBackend(AttentionBackend):
             ForwardMode.DLLM_EXTEND,
         ),
         drafts="tree",
+        graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE),
         dtypes=("float16", "bfloat16"),
         kv_dtypes=("float8_e4m3fn",),
         sliding_window=True,
@@ -59,6 +60,7 @@ class IntelAMXAttnBackend(AttentionBackend):
         logit_cap=True,
         sinks=True,
         cross_attention=True,
+        encoders_in_graphs=True,
         bidirectional=True,
         triton_helpers=False,
     )
@@ -72,12 +74,13 @@ class IntelAMXAttnBackend(AttentionBackend):
         self.req_to_token = model_runner.req_to_token_pool.req_to_token
         self.implementation = model_runner.kernel_implementation
         self.forward_metadata: AMXMetadata | None = None
+        self._graph: AMXMetadata | None = None
+        """Of the largest graph."""
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
         super().prepare(forward_batch)
         mode, new = forward_batch.forward_mode, forward_batch.extend_seq_lens_cpu
-        shape = (forward_batch.batch_size, self.num_head, NUM_KV_SPLITS, self.v_head_dim + 1)
-        logits = torch.zeros(shape, dtype=torch.float32, device=self.device)
+        logits = self._logits(forward_batch.batch_size)
         lens, spec = forward_batch.seq_lens, forward_batch.spec_info
         if mode.is_target_verify():
             count, tree = spec.draft_token_num, getattr(spec, "topk", None) != 1
@@ -86,6 +89,30 @@ class IntelAMXAttnBackend(AttentionBackend):
             return
         most = None if mode.is_decode_or_idle() or not new else max(new)
         self.forward_metadata = AMXMetadata(logits, most, lens, forward_batch.extend_seq_lens)
+
+    def _logits(self, requests: int) -> torch.Tensor:
+        shape = (requests, self.num_head, NUM_KV_SPLITS, self.v_head_dim + 1)
+        return torch.zeros(shape, dtype=torch.float32, device=self.device)
+
+    def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
+        super().init_graph(max_bs, max_num_tokens)
+        lens = torch.zeros(max_bs, dtype=torch.int64, device=self.device)
+        self._graph = AMXMetadata(self._logits(max_bs), None, lens)
+
+    def prepare_capture(self, graph_batch: GraphBatch) -> None:
+        super().prepare_capture(graph_batch)
+        self.forward_metadata = self._captured(graph_batch)
+
+    def prepare_replay(self, graph_batch: GraphBatch) -> None:
+        super().prepare_replay(graph_batch)
+        self.forward_metadata = self._captured(graph_batch)
+
+    def _captured(self, batch: GraphBatch) -> AMXMetadata:
+        graph, bs = self._graph, batch.bs
+        if graph is None:
+            raise RuntimeError("init_graph comes before a capture")
+        graph.seq_lens[:bs] = batch.seq_lens[:bs]
+        return AMXMetadata(graph.attn_logits[:bs], None, graph.seq_lens[:bs])
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         if inputs.layer.is_cross_attention:

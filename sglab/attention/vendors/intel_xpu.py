@@ -6,9 +6,13 @@ After SGLang 0.5.9 `xpu_backend.py`, a copy of the FlashAttention backend with M
 
 from __future__ import annotations
 
+import torch
+
 from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities
+from sglab.attention.image_masks import block_ids, mask_of_ids
 from sglab.attention.page_table.backend import PageTableBackend
-from sglab.engine import ForwardMode
+from sglab.attention.page_table.metadata import FlashAttentionMetadata
+from sglab.engine import ForwardBatch, ForwardMode
 
 
 class XPUAttentionBackend(PageTableBackend):
@@ -23,6 +27,7 @@ class XPUAttentionBackend(PageTableBackend):
         dtypes=("float16", "bfloat16"),
         sliding_window=True,
         windows_in_trees=True,
+        chunked=True,
         logit_cap=True,
         sinks=True,
         cross_attention=True,
@@ -30,5 +35,15 @@ class XPUAttentionBackend(PageTableBackend):
         bidirectional=True,
         bidirectional_window=True,
         bidirectional_drafts=True,
+        image_masks=True,
         rope_apart=True,
     )
+
+    def add_images(self, made: FlashAttentionMetadata, batch: ForwardBatch) -> None:
+        made.bidirectional_block_ids = block_ids(batch).to(self.device)
+
+    def image_mask(
+        self, made: FlashAttentionMetadata, batch: ForwardBatch, window: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        assert made.bidirectional_block_ids is not None
+        return mask_of_ids(made.bidirectional_block_ids, batch, window)

@@ -12,7 +12,7 @@ from sglab.engine.batch.schedule_batch import ModelWorkerBatch
 from sglab.engine.cache.kv_pool import KVCache
 from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
 from sglab.engine.cache.state_pool import LinearStatePool
-from sglab.engine.layer import RadixAttention
+from sglab.engine.layer import RadixAttention, ScoreMod
 from sglab.engine.model_runner import ModelRunner
 
 
@@ -32,6 +32,8 @@ class AttnBackend(Protocol):
         k_rope: torch.Tensor | None = None,
         sinks: torch.Tensor | None = None,
         topk_indices: torch.Tensor | None = None,
+        slopes: torch.Tensor | None = None,
+        score_mod: ScoreMod | None = None,
     ) -> torch.Tensor: ...
 
 
@@ -101,6 +103,9 @@ class ForwardBatch:
     """int64, per request whose encoder this pass runs, in their order."""
     llada_image_conditioning_text_lens_cpu: list[int] | None = None
     """LLaDA-Image's conditioning pass: text tokens of each request, before its query tokens; None: another pass."""
+    image_spans: list[list[tuple[int, int]]] | None = None
+    """Multimodal prompts: first and last position of each image's tokens, per request; those of an image see each other
+    (Gemma 3). None: no image in this pass. Filled by the model."""
     spec_info: Any = None
     """Speculative decoding: draft tokens and their mask; filled by the draft worker."""
 

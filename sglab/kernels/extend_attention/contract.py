@@ -23,7 +23,8 @@ class Visibility:
         custom_mask: request i's (new tokens, window_kv_offsets[i] + prefix + new tokens) matrix, flat, at
             mask_indptr[i].
         skip_prefix_custom_mask: the custom mask rules the new tokens alone; the prefix is seen whole.
-        sliding_window_size: a query at p sees keys from p − this on; ≤ 0 for no window.
+        sliding_window_size: a query at p sees keys from p − this on, and where it is not causal up to p + this; ≤ 0 for
+            no window.
         window_kv_offsets: (batch,) columns of each request's mask before its prefix, or None for 0.
     """
 
@@ -48,6 +49,8 @@ class Visibility:
             seen &= query >= key
         if self.sliding_window_size > 0:
             seen &= query <= key + self.sliding_window_size
+            if not self.is_causal:
+                seen &= key <= query + self.sliding_window_size
         return seen
 
 

@@ -26,12 +26,15 @@ def call_of(a: ExtendArguments) -> launch.CpuCall:
         k_scale=launch.scale_of(a.k_scale, kv_heads),
         v_scale=launch.scale_of(a.v_scale, kv_heads),
     )
-    offsets = visibility.window_kv_offsets
+    offsets, window = visibility.window_kv_offsets, visibility.sliding_window_size
+    left = right = window if window > 0 else launch.UNBOUNDED
+    if visibility.is_causal:
+        right = launch.UNBOUNDED if masked else 0
     return launch.CpuCall(
         *(a.q_extend, a.o_extend, a.lse, a.qo_indptr, new, cached, a.scoring),
         fresh=launch.KeySource(a.k_extend, a.v_extend, new, first=a.qo_indptr),
-        left=visibility.sliding_window_size if visibility.sliding_window_size > 0 else launch.UNBOUNDED,
-        right=0 if visibility.is_causal and not masked else launch.UNBOUNDED,
+        left=left,
+        right=right,
         mask=visibility.custom_mask,
         mask_start=visibility.mask_indptr,
         mask_offset=None if offsets is None else offsets[: a.batch],

@@ -21,7 +21,15 @@ WARP_GROUPS = (9, 10)
 
 @triton_kernel
 def _hide(
-    qk, inside, q_position, k_position, mask_row, CAUSAL: tl.constexpr, MASKED: tl.constexpr, WINDOW: tl.constexpr
+    qk,
+    inside,
+    q_position,
+    k_position,
+    mask_row,
+    CAUSAL: tl.constexpr,
+    MASKED: tl.constexpr,
+    WINDOW: tl.constexpr,
+    AHEAD: tl.constexpr,
 ):
     """qk (queries, keys), −inf where `contract.Visibility` hides the key; `inside` marks the pairs that exist."""
     if MASKED:
@@ -30,6 +38,8 @@ def _hide(
         inside = inside & (q_position[:, None] >= k_position[None, :])
     if WINDOW > 0:
         inside = inside & (q_position[:, None] <= k_position[None, :] + WINDOW)
+    if AHEAD:
+        inside = inside & (k_position[None, :] <= q_position[:, None] + WINDOW)
     return tl.where(inside, qk, float("-inf"))
 
 
@@ -172,18 +182,22 @@ def extend_attention_kernel(
             edge = edge or last_position > start + WINDOW
         if edge:
             pairs = real_row[:, None] & inside[None, :]
-            qk = _hide(qk, pairs, q_position, position, mask_row, False, PREFIX_MASKED, WINDOW)
+            qk = _hide(qk, pairs, q_position, position, mask_row, False, PREFIX_MASKED, WINDOW, False)
         v_ptr = V_Buffer + slot[:, None] * stride_buf_vbs + kv_head * stride_buf_vh + v_column[None, :]
         v = tl.load(v_ptr, mask=inside[:, None] & real_v_column[None, :], other=0.0).to(q.dtype)
         top, total, accumulator = _softmax_step(qk, prefix_factor, v, top, total, accumulator)
 
     accumulator *= v_scale
 
-    # The new tokens, consecutive in k_extend; a causal block ends at its own last row.
+    # The new tokens, consecutive in k_extend; a causal block ends at its own last row, another's window behind that.
+    AHEAD: tl.constexpr = WINDOW > 0 and not CAUSAL
     end, seen_by_all = new_len, new_len
     if CAUSAL and not MASKED:
         end = tl.minimum(new_len, (block + 1) * BLOCK_M)
         seen_by_all = block * BLOCK_M + 1
+    if AHEAD:
+        end = tl.minimum(new_len, (block + 1) * BLOCK_M + WINDOW)
+        seen_by_all = tl.minimum(new_len, block * BLOCK_M + WINDOW + 1)
     first_key = 0
     if WINDOW > 0:
         first_key = tl.maximum(block * BLOCK_M - WINDOW, 0) // BLOCK_N * BLOCK_N
@@ -204,7 +218,8 @@ def extend_attention_kernel(
             edge = edge or last_position > prefix_len + start + WINDOW
         if edge:
             pairs = real_row[:, None] & inside[None, :]
-            qk = _hide(qk, pairs, q_position, prefix_len + key, mask_row, CAUSAL and not MASKED, MASKED, WINDOW)
+            above = CAUSAL and not MASKED
+            qk = _hide(qk, pairs, q_position, prefix_len + key, mask_row, above, MASKED, WINDOW, AHEAD)
         v_ptr = V_Extend + source * stride_vbs + kv_head * stride_vh + v_column[None, :]
         v = tl.load(v_ptr, mask=inside[:, None] & real_v_column[None, :], other=0.0)
         top, total, accumulator = _softmax_step(qk, factor, v, top, total, accumulator)
