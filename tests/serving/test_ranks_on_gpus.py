@@ -11,6 +11,7 @@ import torch
 import sglab
 from sglab.serving import RequestAbortedError
 from sglab.serving.ranks import RankDiedError, Ranks
+from tests.serving.test_ranks import with_draft_layer
 from tests.support import quantized as q
 from tests.support.tiny_configs import DEEPSEEK, LLAMA, QWEN3_MOE, drawn
 
@@ -21,18 +22,38 @@ pytestmark = pytest.mark.gpu
 
 def tokens(path: Path, prompts: list[list[int]], **options: Any) -> list[list[int]]:
     with sglab.Engine(path, device="cuda", dtype="float32", check_invariants=True, **options) as engine:
-        return [output.token_ids for output in engine.generate(prompts, GREEDY)]
+        found = [output.token_ids for output in engine.generate(prompts, GREEDY)]
+        steps, config = engine.history.steps, engine.config
+        assert any(step.drafted for step in steps) == bool(config.speculative_algorithm)
+        if not config.speculative_algorithm:
+            assert any(step.graph_bs for step in steps) == config.graphs("cuda")
+        if config.enable_piecewise_cuda_graph:
+            assert engine.worker.piecewise_runner is not None and engine.worker.piecewise_runner.replays
+        return found
+
+
+TREE = {"speculative_num_steps": 3, "speculative_eagle_topk": 2, "speculative_num_draft_tokens": 6}
+HOST = {"enable_hierarchical_cache": True, "hicache_ratio": 4.0, "max_total_tokens": 64, "max_running_requests": 1}
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize(("config", "options"), [
     pytest.param(LLAMA, {}, id="llama"),
     pytest.param(LLAMA, {"cuda_graph": True, "cuda_graph_bs": (1, 4)}, id="llama, graphs"),
+    pytest.param(
+        LLAMA,
+        {"enable_piecewise_cuda_graph": True, "piecewise_cuda_graph_tokens": (8, 16), "chunked_prefill_size": 16},
+        id="llama, piecewise",
+    ),
+    pytest.param(LLAMA, {"disable_overlap_schedule": False}, id="llama, planned ahead"),
     pytest.param(LLAMA, {"cuda_graph": False, "enable_two_batch_overlap": True}, id="llama, two batches"),
     pytest.param(LLAMA, {"cuda_graph": False, "dp_size": 2}, id="llama, two groups"),
     pytest.param(LLAMA, {"speculative_algorithm": "NGRAM"}, id="llama, n-grams"),
+    pytest.param(LLAMA, {"speculative_algorithm": "STANDALONE", **TREE}, id="llama, drafts of its own"),
+    pytest.param(LLAMA, HOST, id="llama, cold rows on the host"),
     pytest.param(QWEN3_MOE, {"ep_size": 2}, id="experts on two"),
     pytest.param(DEEPSEEK, {"ep_size": 2}, id="mla"),
+    pytest.param(DEEPSEEK, {"ep_size": 2, "speculative_algorithm": "EAGLE", **TREE}, id="mla, a draft layer"),
     pytest.param(
         DEEPSEEK,
         {"cuda_graph": False, "dp_size": 0, "ep_size": 0, "moe_a2a_backend": "deepep", "deepep_bf16_dispatch": True},
@@ -45,11 +66,13 @@ def test_tokens_are_those_of_one_gpu(
     """A size of 0 stands for all ranks."""
     if torch.cuda.device_count() < ranks:
         pytest.skip(f"needs {ranks} NVIDIA GPUs; there are {torch.cuda.device_count()}")
-    q.write_checkpoint(tmp_path, config, drawn(config))
-    prompts = [torch.randint(0, 96, (n,)).tolist() for n in (9, 4, 21)]
+    q.write_checkpoint(tmp_path, config, with_draft_layer(config) if config is DEEPSEEK else drawn(config))
+    prompts = [torch.randint(0, 96, (n,)).tolist() for n in (9, 4, 21, 24, 24)]
     several = {name: ranks if value == 0 and name.endswith("_size") else value for name, value in options.items()}
-    found = tokens(tmp_path, prompts, tp_size=ranks, dist_timeout=120, **several)
-    assert found == tokens(tmp_path, prompts, cuda_graph=False)
+    if options.get("speculative_algorithm") in ("STANDALONE", "EAGLE"):
+        several["draft_model"] = tmp_path
+    found = tokens(tmp_path, prompts * 2, tp_size=ranks, dist_timeout=120, **several)
+    assert found == tokens(tmp_path, prompts, cuda_graph=False) * 2
 
 
 @pytest.mark.parametrize("ranks", [2])
