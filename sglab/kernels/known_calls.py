@@ -26,9 +26,11 @@ MOST = 2048
 ALIGNMENT = 16
 """Bytes. Nothing that is checked asks for more."""
 
+_new, _set = object.__new__, object.__setattr__  # of frozen dataclasses, too
+
 P = ParamSpec("P")
 T = TypeVar("T")
-_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
+_TENSOR, _PARAMETER = torch.Tensor, torch.nn.Parameter
 _PLAIN = frozenset({type(None), bool, int, float, str, torch.dtype})
 
 
@@ -133,8 +135,8 @@ class Template(Generic[T]):
     def filled(self, changing: dict[str, Any]) -> T:
         """`of`, whose dictionary the arguments keep."""
         changing.update(self._kept)
-        made = object.__new__(self._kind)
-        object.__setattr__(made, "__dict__", changing)
+        made: T = _new(self._kind)
+        _set(made, "__dict__", changing)
         return made
 
 
@@ -180,14 +182,14 @@ def _key(args: tuple[Any, ...], options: dict[str, Any]) -> Hashable:
     """All of a call that checks depend on but contents and addresses; None: it is checked whole.
 
     One flat tuple, for a tuple within a tuple is more to make and to hash. What each part is says its first element: a
-    tensor's is its shape, that of anything else its type, and a name comes before what it names.
+    tensor's is its shape, that of anything else its type, and the names of options come before what they name.
     """
     key: list[Any] = []
     try:
         _describe(args, key)
-        for name, value in options.items():
-            key.append(name)
-            _describe((value,), key)
+        if options:
+            key += options
+            _describe(options.values(), key)
     except TypeError:
         return None
     return tuple(key)
@@ -200,7 +202,7 @@ def _describe(values: Iterable[Any], key: list[Any]) -> None:
     """
     for value in values:
         kind = type(value)
-        if kind in _TENSORS:
+        if kind is _TENSOR or kind is _PARAMETER:
             key += (value.shape, value.stride(), value.dtype, value.device, value.data_ptr() % ALIGNMENT)
         elif kind in _PLAIN:
             key += (kind, value)

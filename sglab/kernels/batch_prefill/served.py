@@ -29,6 +29,7 @@ class PrefillServer(AttentionServer):
     def __init__(self, call: FlashAttnArguments, run: Callable[[Any], object], kv_layout: str = "NHD") -> None:
         super().__init__(call, run, "page_table", "ends", by_token=True)
         self._kv_layout, self._return_lse = kv_layout, call.base2
+        self._requests = call.batch
 
     @staticmethod
     def can_serve(call: FlashAttnArguments) -> bool:
@@ -84,5 +85,5 @@ class PrefillServer(AttentionServer):
         sinks: torch.Tensor | None = None,
     ) -> State:
         """out and its LSE, from a cache that split_cache has split."""
-        ends, table = Ends(indptr, last), indices.expand(indptr.shape[0] - 1, -1)
+        ends, table = Ends(indptr, last), indices.expand(self._requests, -1)
         return self._attend(q, sinks, {"k": k, "v": v, "starts": starts, "ends": ends, "page_table": table})

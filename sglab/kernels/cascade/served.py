@@ -47,7 +47,9 @@ class CascadeServer:
         kv_layout: str,
         return_lse: bool,
     ) -> None:
-        self._levels = [PrefillServer(call, operator.chosen(call, implementation), kv_layout) for call in calls]
+        self._own, *self._shared = (
+            PrefillServer(call, operator.chosen(call, implementation), kv_layout) for call in calls
+        )
         out, lse = calls[0].out, calls[0].lse.T
         pair = PairArguments(out, lse, out, lse, out, lse, MergeRule.BASE2, in_place=True)
         self._merge = PairServer(pair, merge_state_in_place_operator.chosen(pair, merge_with))
@@ -58,13 +60,14 @@ class CascadeServer:
     ) -> torch.Tensor | State:
         """As cascade_attention."""
         k, v = split_cache(paged_kv_cache, self._kv_layout)
-        out: torch.Tensor | None = None
-        for served, level in zip(self._levels, reversed(levels), strict=True):
-            pages = (level.qo_indptr, level.kv_indptr, level.kv_indices, level.kv_last_page_len)
-            made = served.of_pages(q, k, v, *pages)
-            if out is None:
-                out, lse = made
-            else:
-                self._merge(out, lse, *made, out, lse)
-        assert out is not None  # there is at least one level
+        at = len(levels) - 1
+        own = levels[at]
+        out, lse = self._own.of_pages(q, k, v, own.qo_indptr, own.kv_indptr, own.kv_indices, own.kv_last_page_len)
+        for served in self._shared:
+            at -= 1
+            own = levels[at]
+            other, its_lse = served.of_pages(
+                q, k, v, own.qo_indptr, own.kv_indptr, own.kv_indices, own.kv_last_page_len
+            )
+            self._merge(out, lse, other, its_lse, out, lse)
         return (out, lse) if self._return_lse else out
