@@ -29,6 +29,7 @@ export { makeSplitter, type SplitterOptions } from "./splitter";
 export { type Tab, Tabs } from "./tabs";
 export { type Theme, watchTheme } from "./theme";
 export {
+  ALIVE,
   firstEndingAfter,
   type Hit,
   type Links,
