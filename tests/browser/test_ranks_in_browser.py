@@ -23,7 +23,9 @@ def shown(host: Host) -> Locator:
     return widget
 
 
-SCROLLING = """widget => [...widget.querySelectorAll(".sg-body, .sg-view, .srk-timeline, .srk-table-box")].filter((each) => {
+SCROLLING = """widget => [
+  ...widget.querySelectorAll(".sg-body, .sg-view, .srk-timeline, .srk-table-box"),
+].filter((each) => {
   const { overflowX, overflowY } = getComputedStyle(each);
   const scrolls = (overflow) => overflow === "auto" || overflow === "scroll";
   return (scrolls(overflowY) && each.scrollHeight > each.clientHeight + 1) ||

@@ -22,7 +22,7 @@ import {
 } from "@sglab/core";
 import { AxisChoice, headerFor } from "@sglab/launch/axis_choice";
 import type { Launch } from "@sglab/launch/data";
-import { firstStep, follow } from "@sglab/launch/follow";
+import { firstStep, follow, selectedBefore } from "@sglab/launch/follow";
 import { LaunchLoader } from "@sglab/launch/loader";
 import { barrierOf } from "@sglab/launch/names";
 import { eventText, operationText, waitText } from "@sglab/launch/sentences";
@@ -276,7 +276,7 @@ function render(context: Context<typeof WARP_ROLES>): void {
       firstStep(source, launch.clock),
     );
     transport.setGranularity("event");
-    const asked = moment ?? (source.get("now") < 0 ? selection.value.moment : undefined);
+    const asked = moment ?? selectedBefore(source, selection);
     if (asked !== undefined) transport.goTo(launch.clock.stepOf(asked));
   }
 
