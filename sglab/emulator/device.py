@@ -227,7 +227,7 @@ class EmulatedDevice:
             findings = () if sanitizer is None else read_findings(sanitizer, launch, cast=cast)
             text = str(error) if cast is None else cast.annotated(str(error), error.cta)
             fault = Fault.of(error) if cast is None else cast.fault(Fault.of(error))
-            text = launch.kernel.code.with_own_lines(text)
+            text = launch.kernel.code.with_own_lines(text).replace(launch.kernel.name, name)
             message = str(findings[-1]) if error.kind == "finding" else text
             raise KernelError(message, fault, findings) from None
         except core.PtxError as error:

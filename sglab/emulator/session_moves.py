@@ -225,6 +225,7 @@ class SessionMoves:
             cast = self._log.cast()
             self.fault = cast.fault(Fault.of(error))
             message = self._state.code.with_own_lines(cast.annotated(str(error), self.fault.cta))
+            message = message.replace(self._state.launch.kernel.name, self._state.name)
             raise KernelError(message, self.fault, self._log.findings) from None
         finally:
             if not self._session.failed:

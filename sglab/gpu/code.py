@@ -11,7 +11,7 @@ from typing import Any
 from sglab.gpu import core
 from sglab.gpu.errors import SessionError
 from sglab.gpu.names import variable_name
-from sglab.gpu.places import own_place, places_of, shown_path
+from sglab.gpu.places import own_place, paths_once, places_of, shown_path
 from sglab.gpu.triton_lines import with_callers
 
 _UNREGISTERED = "no memory was registered for this launch"
@@ -149,7 +149,7 @@ class Code(Sequence[Instruction]):
         text = "".join(parts) + message[done:]
         for file in {row[3][0][0] for row in self.rows if row[3]}:
             text = text.replace(f"{file}:", f"{shown_path(file)}:")
-        text = _SPANS.sub(self._with_variables, text)
+        text = paths_once(_SPANS.sub(self._with_variables, text))
         return text.replace(_UNREGISTERED, f"{_UNREGISTERED}: {_REMEDY}")
 
     def _with_variables(self, spans: re.Match[str]) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 Line = tuple[str, int]
+_PATH = re.compile(r"(?:/|\b[A-Za-z]:[\\/])[^\s:,()\[\]]+(?=:\d)")
+"""Of a file, with its folders, before a line's number."""
 LIBRARIES = re.compile(
     r"(^|/)(cu(da)?[^/]*/(bin/\.\./)?(targets|include)/|(cute|cutlass|triton|nvidia_cutlass_dsl|numba|numba_cuda)/)"
 )
@@ -42,6 +44,21 @@ def shown_path(path: str) -> str:
     same = [known for known in [*linecache.cache] if "/ipykernel_" in known and PurePath(known).name == name]
     found = next((named for each in (path, *same) if (named := number_of(each)) is not None), None)
     return path if found is None else str(found[1])
+
+
+def paths_once(message: str) -> str:
+    """A message in which a file's path is whole where it is named first, and only the file's name from then on."""
+    met: dict[str, str] = {}
+
+    def shown(found: re.Match[str]) -> str:
+        path = found[0]
+        name = re.split(r"[/\\]", path)[-1]
+        if name in met:
+            return name if met[name] == path else path
+        met[name] = path
+        return path
+
+    return _PATH.sub(shown, message)
 
 
 def own_place(chain: Sequence[Line]) -> Line | None:

@@ -27,7 +27,7 @@ def numbers(values: Iterable[int]) -> str:
 
 def subject(batch_size: int, tokens: int, pool: PagePool) -> str:
     page = "1 token" if pool.page_size == 1 else f"{pool.page_size} tokens"
-    size = plural(pool.num_pages, "page")
+    size = f"{plural(pool.num_pages, 'page')} and dummy page 0"
     return f"{plural(batch_size, 'request')} · {plural(tokens, 'token')} · pages of {page} · pool of {size}"
 
 

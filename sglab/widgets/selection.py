@@ -49,7 +49,9 @@ class Selection(traitlets.HasTraits):
         self._turn += 1
         self.set_trait("value", facets)
         for widget in self._widgets:
-            widget.set_trait("selected", {**facets, "by": "python", "turn": self._turn})
+            now = getattr(getattr(widget, "session", None), "now", None)
+            at = {} if now is None else {"at": now}  # by which a page that is still loading knows that it missed this
+            widget.set_trait("selected", {**facets, **at, "by": "python", "turn": self._turn})
 
     @property
     def widgets(self) -> list[traitlets.HasTraits]:

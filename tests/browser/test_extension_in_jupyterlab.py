@@ -86,6 +86,28 @@ def test_the_panel_opens_widgets_in_tabs_that_share_one_selection(open_lab: Call
     expect(output(lab)).to_have_text("3 widgets\n")
 
 
+def test_a_tab_shows_what_its_name_means_after_the_cell_ran_again(open_lab: Callable[..., LabNotebook]) -> None:
+    """It went on showing the old launch, and opened again it was one more tab, without a name."""
+    lab = remember(open_lab(["import sglab", LAUNCH, "print(launch.session().now)"], width=1440, height=900))
+    lab.run(0)
+    lab.run(1)
+    expect(panel(lab.page).locator(".sglab-thing code")).to_have_text(["launch"])
+    lab.execute("sglab:debug-kernel")
+    labels = lab.page.locator(".lm-TabBar-tabLabel", has_text="Kernel debugger")
+    counter = tab(lab.page, "Kernel debugger").locator(".sg-counter")
+    expect(labels).to_have_text(["Kernel debugger: launch"])
+    expect(counter).to_have_text("step 0 of 26")
+    tab(lab.page, "Kernel debugger").press("ArrowRight")
+    expect(counter).to_have_text("step 1 of 26")
+
+    run(lab, 1)
+    expect(counter).to_have_text("step 0 of 26")  # of the new launch
+    expect(panel(lab.page).locator(".sglab-thing code")).to_have_text(["launch"])
+    lab.execute("sglab:debug-kernel")
+    expect(tab(lab.page, "Kernel debugger")).to_be_focused()
+    expect(labels).to_have_text(["Kernel debugger: launch"])
+
+
 def test_a_tab_takes_the_whole_screen_and_closes(open_lab: Callable[..., LabNotebook]) -> None:
     lab = remember(open_lab([BATCH], width=1440, height=900))
     errors: list[str] = []

@@ -72,6 +72,8 @@ def test_warps_are_focused_by_press_key_and_selection(host: Host, widget: Kernel
     expect(page.locator(".kd-warp[aria-pressed=true]")).to_contain_text("1")
     frame(page).press("Escape")
     assert selection.value == {}
+    expect(page.locator(".kd-warps")).to_contain_text("nothing has run: the first is shown")
+    frame(page).press("ArrowRight")
     expect(page.locator(".kd-warps")).to_contain_text("the one that ran last is shown")
 
 

@@ -27,6 +27,20 @@ def opened(page: Page, saved: Callable[[str], Path]) -> Callable[[str], Page]:
     return open_page
 
 
+def test_registers_are_in_sight_in_a_low_narrow_notebook(opened: Callable[[str], Page]) -> None:
+    """JupyterLab leaves a cell's output 860 of 1,000 pixels, where panes stood one below the other."""
+    page = opened("KernelDebugger")
+    page.set_viewport_size({"width": 880, "height": 760})
+    registers = page.locator(".kd-registers")
+    registers.get_by_text("Registers of warp 0").wait_for()
+    box = registers.bounding_box()
+    transport = page.locator(".sg-transport").bounding_box()
+    assert box is not None
+    assert transport is not None
+    assert box["height"] >= 100
+    assert box["y"] + box["height"] <= transport["y"] + 1, (box, transport)
+
+
 def test_headings_of_barriers_do_not_touch(opened: Callable[[str], Page]) -> None:
     headings = opened("Barriers").locator(".sbr-heading > span")
     headings.first.wait_for()

@@ -23,6 +23,31 @@ def shown(host: Host) -> Locator:
     return widget
 
 
+SCROLLING = """widget => [
+  ...widget.querySelectorAll(".sg-body, .sg-view, .srk-timeline, .srk-table-box"),
+].filter((each) => {
+  const { overflowX, overflowY } = getComputedStyle(each);
+  const scrolls = (overflow) => overflow === "auto" || overflow === "scroll";
+  return (scrolls(overflowY) && each.scrollHeight > each.clientHeight + 1) ||
+    (scrolls(overflowX) && each.scrollWidth > each.clientWidth + 1);
+}).map((each) => each.className)"""
+
+
+@pytest.mark.parametrize("width", [880, 1000])
+def test_no_list_scrolls_within_another_that_does(shown: Locator, width: int) -> None:
+    """A page of 1,000 px had three scrollbars, one within the other."""
+    shown.page.set_viewport_size({"width": width, "height": 660})
+    shown.get_by_label("Axis", exact=True).select_option("order")
+    settled(shown.page)
+    scrolling = set(shown.evaluate(SCROLLING)) - {"srk-timeline"}
+    assert len(scrolling) <= 1, scrolling
+
+
+def test_the_tables_heads_lie_over_what_scrolls(shown: Locator) -> None:
+    heads = shown.locator(".srk-table thead tr > *").all()
+    assert len({head.evaluate("each => getComputedStyle(each).position") for head in heads}) == 1
+
+
 def test_collectives_are_stepped_in_order_with_their_reasons(shown: Locator) -> None:
     joints = ranks().of_pass(0)
     shown.press("Home")

@@ -359,6 +359,21 @@ def test_modelled_time_is_an_axis_of_its_own(host: Host, widget: WarpRoles) -> N
     expect(page.locator("output.sg-sentence")).to_contain_text("tcgen05.mma")
 
 
+def test_in_modelled_time_the_kinds_that_take_longest_stand_first_and_what_takes_none_says_why(
+    host: Host, widget: WarpRoles
+) -> None:
+    page = show(host, widget)
+    page.get_by_label("Axis").select_option("timed")
+    expect(page.locator(".sg-legend")).to_contain_text("pale: between its instructions")
+    page.locator(".sg-timeline-label", has_text="5 epilogue").first.click()
+    details = page.locator(".sg-details")
+    kinds = details.locator(".sg-list").last.locator("li")
+    expect(kinds.first).to_have_text(re.compile(r"× float, [\d.]+ µs"))
+    expect(details).to_contain_text("together they are what is busy")
+    texts = kinds.all_inner_texts()  # conversions, which ptxas issues ahead of their stores, read "0 ns"
+    assert not any(text.endswith(", 0 ns") for text in texts), texts
+
+
 def test_waits_in_modelled_time_name_their_cause(host: Host, widget: WarpRoles) -> None:
     page = show(host, widget)
     page.get_by_label("Axis").select_option("timed")

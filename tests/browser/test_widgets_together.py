@@ -25,6 +25,7 @@ from sglab.widgets import (
 from tests.support.browser.patience import settled
 from tests.support.browser.widget_host import Host
 from tests.support.launches.memory_sessions import corpus, product
+from tests.support.launches.recorded import mla_sm100_session
 
 
 def test_selecting_a_request_in_one_widget_selects_it_in_the_other(page: Page, tmp_path: Path) -> None:
@@ -187,3 +188,30 @@ def test_a_step_of_one_session_moves_no_session_of_another_launch(host: Host) ->
     host.flush()
     settled(host.page)
     assert here.now == there.now == 3
+
+
+@pytest.mark.parametrize("kind", [KernelDebugger, WarpRoles, Barriers, SharedMemory, TensorMemory])
+def test_a_moment_that_a_cell_selects_while_a_widget_loads_is_not_lost(
+    kind: type[KernelDebugger | WarpRoles | Barriers | SharedMemory | TensorMemory], host: Host
+) -> None:
+    """As after Run All, which does not wait for widgets; run one by one, the same cells led elsewhere."""
+    session = mla_sm100_session()
+    widget = kind(session)
+    selection.set(cta=0, warp=8, moment=9000)
+    host.show(widget)
+    counter = host.page.locator(".sg-counter")
+    expect(counter).not_to_contain_text("step 0 of")
+    settled(host.page)
+    assert session.now == 9000
+    widget.close()
+
+
+def test_a_session_that_was_moved_after_a_selection_stays_where_it_is(host: Host) -> None:
+    session = mla_sm100_session()
+    widget = KernelDebugger(session)
+    selection.set(cta=0, warp=8, moment=9000)
+    session.seek(40)
+    host.show(widget)
+    expect(host.page.locator(".sg-counter")).to_contain_text("step 40 of")
+    settled(host.page)
+    assert session.now == 40

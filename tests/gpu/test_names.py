@@ -1,7 +1,11 @@
 """Names of variables and places in messages: as the kernel's author has them."""
 
+import pytest
+
+import sglab
+from sglab import gpu
 from sglab.gpu.names import variable_name
-from sglab.gpu.places import own_place, places_of
+from sglab.gpu.places import own_place, paths_once, places_of
 
 HEADER = "/usr/local/cuda-13.0/bin/../targets/x86_64-linux/include/cuda_pipeline_helpers.h"
 
@@ -39,3 +43,18 @@ def test_an_authors_function_comes_before_the_line_that_called_it() -> None:
 def test_a_kernel_of_a_library_keeps_its_own_place() -> None:
     chain = [("/src/cutlass/include/cute/arch/copy.hpp", 30), ("/src/cutlass/gemm.cu", 9)]
     assert places_of(chain) == ["/src/cutlass/include/cute/arch/copy.hpp:30", "called from /src/cutlass/gemm.cu:9"]
+
+
+def test_a_message_gives_a_path_once_and_then_the_files_name() -> None:
+    text = "warp 0 waits, /my/a/k.py:12\n  warp 1 (/my/a/k.py:13) for /other/k.py:2 [/my/a/k.py:12]"
+    assert paths_once(text) == "warp 0 waits, /my/a/k.py:12\n  warp 1 (k.py:13) for /other/k.py:2 [k.py:12]"
+
+
+def test_a_failure_names_a_kernel_of_the_cute_dsl_as_its_author_does() -> None:
+    name = "kernel_cutlass_vadd_tensorptrf32gmemo1_0"
+    text = f".version 8.5\n.target sm_90a\n.address_size 64\n.visible .entry {name}() {{ trap; }}\n"
+    launch = sglab.step(sglab.ptx(text)[1, 32])
+    with pytest.raises(gpu.KernelError, match=r"\[kernel vadd, CTA"):
+        launch.run()
+    with pytest.raises(gpu.KernelError, match=r"\[kernel vadd, CTA"):
+        launch.session().seek(5)

@@ -242,6 +242,7 @@ def test_a_cell_that_ends_with_findings_shows_their_sentences() -> None:
     found = sglab.step(kernel[1, 32], torch.zeros(1, dtype=torch.int32)).run().findings
     shell = InteractiveShell.instance()
     shown = shell.display_formatter.format(found)[0]["text/plain"]
+    assert "cuda.atomic.add" in shown  # as Numba has it
     assert "error: lost_update: " in shown and "CTA (0, 0, 0) warp 0 lane 0, at PTX line" in shown
     assert "Party(" not in shown
 

@@ -71,4 +71,4 @@ class TensorMemoryTrace:
         """-1 stays -1."""
         moments = np.array([touch.moment for touch in self.history.touches] + [-1], np.int64)
         events = np.append(self.run.moments[:, 0].astype(np.int64), -1)
-        return np.asarray(events[moments[touches]])
+        return np.asarray(events[moments[self.history.blocks.each_cell(touches)]])

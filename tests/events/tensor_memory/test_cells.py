@@ -59,3 +59,15 @@ def test_the_story_of_a_cell_is_that_of_its_touches(
             assert row[6:9] == [writer, reader, later[0].when if later else -1]
             return
     raise AssertionError("the cell is in no region")
+
+
+def test_cells_are_told_apart_only_where_a_touch_has_an_edge() -> None:
+    """A step of TensorMemory worked on 131,072 cells."""
+    history = History([Touch(0, 0, 0, 0, 128, 0, 256, RESET), Touch(1, 1, 0, 32, 32, 64, 64, WRITE)], ranks=2)
+    past, future = history.at(2)
+    assert past.writer.shape == future.next.shape == (2, 4, 3)
+    cells = history.blocks.each_cell(past.writer)
+    assert cells.shape == (2, 512, 128)
+    assert {tuple(each) for each in np.argwhere(cells == 1)} == {
+        (0, column, lane) for column in range(64, 128) for lane in range(32, 64)
+    }

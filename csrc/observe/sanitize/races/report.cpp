@@ -119,7 +119,7 @@ bool Judgement::both_update(const Record& earlier) const {
 void Judgement::report_updates(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) {
   report(earlier, earlier_writes, earlier_lane, "lost_update",
          "each reads the place, changes the value and writes it back, so that an update is lost; an atomic "
-         "(atomicAdd, tl.atomic_add, atom) does that in one step");
+         "(atomicAdd, tl.atomic_add, cuda.atomic.add, atom) does that in one step");
 }
 
 // Whether the thread knew of this operation's issue and did not wait for its completion, and the machine has

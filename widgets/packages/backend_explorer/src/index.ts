@@ -96,7 +96,13 @@ function render({ el, source, disposer }: Context<typeof BACKEND_EXPLORER>): voi
   const choices = h("div");
   const made = h("ul", { class: "sbe-made" });
   const table = makeTable({ select, open: (widget, name) => void open(widget, name) }, disposer);
-  frame.view.append(choices, h("div", { class: "sbe-scroll" }, table.element));
+  const scroll = h("div", { class: "sbe-scroll" }, table.element);
+  const resized = new ResizeObserver(() => {
+    scroll.dataset.wider = String(table.element.offsetWidth > scroll.clientWidth);
+  });
+  for (const each of [scroll, table.element]) resized.observe(each);
+  disposer.add(() => resized.disconnect());
+  frame.view.append(choices, scroll);
   const asking = oneAtATime(frame, { changed: () => draw.schedule() });
   const draw = framed(() => {
     const question = source.get("question");

@@ -149,7 +149,10 @@ function line(row: Row, most: number, live: boolean): HTMLElement {
     opening(splitsText(row.plan), "SplitKV", row, live, "plan", planText(row.plan)),
     h(
       "td",
-      { title: row.scratch.map((each) => `${each.name}: ${format.count(each.bytes)} B`).join("\n") },
+      {
+        class: "sbe-works",
+        title: row.scratch.map((each) => `${each.name}: ${format.count(each.bytes)} B`).join("\n"),
+      },
       [own, kept].filter(Boolean).join(" + ") || "none",
     ),
     h("td", { class: "sbe-moved" }, bar(row, most), h("span", {}, format.bytes(cost?.bytes ?? 0))),

@@ -20,7 +20,7 @@ import {
 import { AxisChoice, headerFor } from "@sglab/launch/axis_choice";
 import { barrierDetails } from "@sglab/launch/barrier_details";
 import type { Barrier, Launch } from "@sglab/launch/data";
-import { firstStep, follow } from "@sglab/launch/follow";
+import { firstStep, follow, selectedBefore } from "@sglab/launch/follow";
 import { LaunchLoader } from "@sglab/launch/loader";
 import { barrierKey, barrierOf, rowsOf } from "@sglab/launch/names";
 import { Relations } from "@sglab/launch/relations";
@@ -209,7 +209,7 @@ function render(context: Context<typeof BARRIERS>): void {
       firstStep(source, launch.clock),
     );
     if (first) transport.setGranularity("phase");
-    const asked = moment ?? (source.get("now") < 0 ? selection.value.moment : undefined);
+    const asked = moment ?? selectedBefore(source, selection);
     if (asked !== undefined) transport.goTo(launch.clock.stepOf(asked));
   }
 

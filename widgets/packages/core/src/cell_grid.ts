@@ -70,6 +70,7 @@ export class CellGrid {
   #geometry = EMPTY;
   #cursor: Cell = { row: 0, column: 0 };
   #frame = framed(() => this.#draw());
+  #width = 0;
   #measured = false;
   #ratio = 1; // pixels of the canvas per pixel of the page
   #bar = 0; // pixels of the bar that scrolls sideways
@@ -92,12 +93,19 @@ export class CellGrid {
     disposer.listen(scroller, "focus", () => this.redraw());
     const observer = new ResizeObserver(() => {
       this.#measured = false;
+      this.#width = 0;
       options.resized?.();
       this.redraw();
     });
-    observer.observe(scroller);
+    for (const each of [scroller, this.element]) observer.observe(each);
     disposer.add(() => observer.disconnect());
     disposer.add(() => this.#frame.cancel());
+  }
+
+  /** px that there are for cells and headers; read from the page once per size, as that lays it out. */
+  get width(): number {
+    this.#width ||= this.element.clientWidth;
+    return this.#width;
   }
 
   get geometry(): Geometry {

@@ -20,6 +20,7 @@ export { type Frame, makeFrame, type Placeholder } from "./frame";
 export type { KeyBinding } from "./keys";
 export { type LegendItem, legendMark, legendScale } from "./legend";
 export { formatLengths, parseLengths } from "./lengths";
+export { missedMoment } from "./mirror";
 export { pictureOf, pixelsOf } from "./picture";
 export { pixelRatio } from "./pixels";
 export { followRun } from "./recorded";
@@ -29,6 +30,7 @@ export { makeSplitter, type SplitterOptions } from "./splitter";
 export { type Tab, Tabs } from "./tabs";
 export { type Theme, watchTheme } from "./theme";
 export {
+  ALIVE,
   firstEndingAfter,
   type Hit,
   type Links,

@@ -2,7 +2,7 @@
 // them: the first that can reach it reports what was selected here, in one message.
 
 import type { AnyModel } from "@anywidget/types";
-import type { Common, Traits } from "@sglab/protocol";
+import type { Common, Source, Traits } from "@sglab/protocol";
 import type { Disposer } from "./emitter";
 import type { SelectionStore } from "./selection";
 
@@ -39,7 +39,7 @@ export function mirrorSelection(
   origins.add(model);
   const fromPython = () => {
     const selected = model.get("selected") ?? {};
-    const { by, turn: _, ...value } = selected;
+    const { by, turn: _, at: __, ...value } = selected;
     if (by === "python" && !past.has(selected)) selection.set(value, model);
   };
   model.on("change:selected", fromPython);
@@ -55,4 +55,19 @@ export function mirrorSelection(
     }),
   );
   if (Object.keys(selection.value).length === 0) fromPython();
+}
+
+/**
+ * The moment that a cell selected while this widget was still loading: the others have gone there, and with them its session
+ * would have. `now` is where that is; once it has been moved since, whoever did so knew better.
+ */
+export function missedMoment(
+  source: Pick<Source, "get" | "live">,
+  selection: Pick<SelectionStore, "value">,
+  now: number,
+): number | undefined {
+  if (!source.live) return undefined;
+  const { by, at, moment } = source.get("selected") ?? {};
+  const missed = by === "python" && at === now && moment !== now && moment === selection.value.moment;
+  return missed ? moment : undefined;
 }

@@ -5,8 +5,6 @@ import type { Disposer } from "./emitter";
 
 /** CSS pixels between the margins of A4 and of Letter paper. */
 const PAPER = 690;
-/** Where the styles begin to put panes beside each other. */
-const WIDE = 900;
 
 export function keepLayoutInPrint(root: HTMLElement, body: HTMLElement, disposer: Disposer): void {
   const before = () => {
@@ -16,7 +14,8 @@ export function keepLayoutInPrint(root: HTMLElement, body: HTMLElement, disposer
     root.style.setProperty("--sg-print-height", `${height}px`);
     root.style.setProperty("--sg-print-body", `${body.offsetHeight}px`);
     root.style.setProperty("--sg-print-zoom", String(Math.min(1, PAPER / width)));
-    root.dataset.print = width >= WIDE ? "wide" : "narrow";
+    const columns = getComputedStyle(body).gridTemplateColumns.split(" ");
+    root.dataset.print = columns.length > 1 ? "wide" : "narrow"; // panes beside each other, or one below the other
   };
   const after = () => {
     for (const name of ["width", "height", "body", "zoom"]) root.style.removeProperty(`--sg-print-${name}`);

@@ -71,15 +71,20 @@ export class Tab extends Panel {
     return this.args.path === path && this.args.widget === widget && same;
   }
 
-  /** Its thing, if the notebook has it. */
+  /** Its thing, if the notebook has it: what its name means now, which a cell that ran again has made anew. */
   get thing(): Thing | undefined {
     const things = this.#notebook?.things ?? [];
     const { name } = this.args;
     return (
-      things.find(
-        ({ number }) => this.#generation === this.#notebook?.generation && number === this.#thing,
-      ) ?? things.find(({ names }) => name !== null && names.includes(name))
+      things.find(({ names }) => name !== null && names.includes(name)) ??
+      things.find(({ number }) => this.#generation === this.#notebook?.generation && number === this.#thing)
     );
+  }
+
+  /** Whether its name means something else than what it shows. */
+  get #renamed(): boolean {
+    const { thing } = this;
+    return this.#thing !== undefined && thing !== undefined && thing.number !== this.#thing;
   }
 
   /** From now on it follows this notebook. */
@@ -101,7 +106,7 @@ export class Tab extends Panel {
   #look = (): void => {
     const notebook = this.#notebook;
     if (!notebook || this.isDisposed || this.#opening) return;
-    if (this.#view && this.#generation === notebook.generation) return;
+    if (this.#view && this.#generation === notebook.generation && !this.#renamed) return;
     if (!notebook.state) this.#say("Asking the kernel …");
     else if (notebook.state.kind === "things") void this.#open(notebook);
     else if (!this.#view) this.#wait(notebook.state.text);
@@ -122,10 +127,15 @@ export class Tab extends Panel {
   async #open(notebook: NotebookKernel): Promise<void> {
     this.#opening = true;
     try {
+      const before = this.model;
       const model = await this.#modelIn(notebook);
       if (this.isDisposed || this.#notebook !== notebook) return;
       if (model) {
         await this.#show(model, notebook);
+        if (before && before !== model) {
+          await notebook.ask("close", { model: before });
+          void notebook.refresh(); // what only that one still showed is gone
+        }
         return;
       }
       if (!this.#view) this.#wait();
@@ -141,7 +151,10 @@ export class Tab extends Panel {
     const { model, widget } = this.args;
     if (model && this.#thing === undefined) {
       const still = await notebook.ask("view", { model });
-      if (still.model) return still.model;
+      if (still.model) {
+        this.#thing = this.thing?.number;
+        return still.model;
+      }
     }
     const { thing } = this;
     if (!thing) return null;

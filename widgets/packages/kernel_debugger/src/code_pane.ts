@@ -56,6 +56,7 @@ export class CodePane {
   #hovered: number | undefined;
   /** The line that the button is down on: it is drawn anew after the click, which a row that goes would take along. */
   #pressed: number | undefined;
+  #scrolls = false;
   #frame = framed(() => this.#draw());
 
   constructor(
@@ -162,10 +163,17 @@ export class CodePane {
     if (top < this.#top + LINE_HEIGHT || top + 2 * LINE_HEIGHT > this.#top + this.#height) {
       const most = Math.max(0, this.rowCount * LINE_HEIGHT - this.#height);
       this.#top = Math.max(0, Math.min(most, Math.round(top - (this.#height - LINE_HEIGHT) / 2)));
-      this.#box.scrollTop = this.#top;
-      this.#box.scrollLeft = 0;
+      if (!this.#scrolls) queueMicrotask(() => this.#scroll());
+      this.#scrolls = true;
     }
     this.redraw();
+  }
+
+  /** Once everything of this moment is in the page: scrolling lays it out. */
+  #scroll(): void {
+    this.#scrolls = false;
+    this.#box.scrollTop = this.#top;
+    this.#box.scrollLeft = 0;
   }
 
   #leave(): void {

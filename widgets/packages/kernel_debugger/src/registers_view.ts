@@ -175,7 +175,7 @@ export class RegistersView {
     const longestName = this.#rows.reduce((most, { register }) => Math.max(most, register.name.length), 8);
     this.#nameWidth = Math.ceil(longestName * CHARACTER);
     const headerWidth = this.#nameWidth + (values ? 62 : 232);
-    const room = Math.floor((this.#grid.element.clientWidth - headerWidth - SCROLLBAR) / LANES);
+    const room = Math.floor((this.#grid.width - headerWidth - SCROLLBAR) / LANES);
     let cellWidth = Math.max(LEAST_HEAT_CELL, Math.min(HEAT_CELL, room)); // all lanes together, where they fit
     if (values) {
       let longest = 2;

@@ -6,6 +6,7 @@ import {
   h,
   type KeyBinding,
   makeSplitter,
+  missedMoment,
   type SelectionStore,
   Tabs,
   type Theme,
@@ -325,7 +326,10 @@ export function makeView({
       codes.drawNow();
       frame.root.dataset.position = String(state.position);
       frame.root.dataset.answerMs = driver.latency.toFixed(1);
-      announced ??= state.position; // opening it moves nothing
+      if (announced === undefined) {
+        announced = state.position; // opening it moves nothing
+        if (missedMoment(source, selection, state.position) !== undefined) inSight("news", follow);
+      }
       if (selection.value.moment !== undefined && !state.job && announced !== state.position) {
         announced = state.position;
         const [cta, warp] = state.focus ?? [];

@@ -102,7 +102,8 @@ export class WarpsView {
     if (state.focus) this.#choose.value = String(state.focus[0]);
     this.#choose.hidden = state.ctas.length < 2;
     this.#hint.hidden = state.ctas.length === 0; // after the launch there is none to look at
-    const hint = pinned ? "chosen by you · Esc: the one that runs" : "the one that ran last is shown";
+    const own = state.last ? "the one that ran last is shown" : "nothing has run: the first is shown";
+    const hint = pinned ? "chosen by you · Esc: the one that runs" : own;
     if (this.#hint.textContent !== hint) this.#hint.textContent = hint;
   }
 

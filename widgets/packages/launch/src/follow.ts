@@ -1,7 +1,13 @@
 // A widget made from a session and that session go together: moving one moves the other. A moment that another widget
 // selects is gone to as well. What is not in sight goes to the newest of both, once it is seen.
 
-import type { Disposer, SelectionStore, Transport, WhenInSight } from "@sglab/core";
+import {
+  type Disposer,
+  missedMoment,
+  type SelectionStore,
+  type Transport,
+  type WhenInSight,
+} from "@sglab/core";
 import type { Clock } from "./clock";
 import type { LaunchSource } from "./protocol";
 
@@ -11,6 +17,12 @@ const SETTLE_MS = 80;
 export function firstStep(source: LaunchSource, clock: Clock): number {
   const now = source.live ? source.get("now") : -1;
   return now < 0 ? 0 : clock.stepOf(now);
+}
+
+/** The moment to open at that was selected before; a session's own place comes first, unless it has not heard of that yet. */
+export function selectedBefore(source: LaunchSource, selection: SelectionStore): number | undefined {
+  const now = source.get("now");
+  return now < 0 ? selection.value.moment : missedMoment(source, selection, now);
 }
 
 export interface Followed {

@@ -9,6 +9,7 @@ import {
   type Granularity,
   type Mark,
   type Motion,
+  missedMoment,
   type SelectionStore,
   type Transport,
   whenInSight,
@@ -59,6 +60,7 @@ export function followSession(options: FollowOptions): Following {
   let drawn = Promise.resolve();
   let loading = false;
   let followed = false;
+  let caughtUp = false;
   const frames = () => source.get("frames");
   const shown = () => (source.live ? 0 : transport.position);
   const momentNow = () => frames()[shown()]?.moment ?? 0;
@@ -70,6 +72,7 @@ export function followSession(options: FollowOptions): Following {
         const moment = momentNow();
         if (source.live && known && !transport.moving && moment !== transport.position)
           transport.load(transport.track, moment);
+        catchUp();
       })
       .catch((error: unknown) => {
         frame.setPlaceholder({
@@ -79,6 +82,14 @@ export function followSession(options: FollowOptions): Following {
         });
       });
   };
+
+  /** Once, when there is a session to move: what a cell selected meanwhile. */
+  function catchUp(): void {
+    if (caughtUp || !known) return;
+    caughtUp = true;
+    const missed = missedMoment(source, selection, frames()[0]?.position ?? 0);
+    if (missed !== undefined) inSight("news", () => follow(missed));
+  }
 
   const go = async (moment: number) => {
     await source.call("go", { moment, wanted: source.read() });

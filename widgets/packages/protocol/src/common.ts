@@ -40,10 +40,11 @@ export interface Selection {
   launch?: string;
 }
 
-/** As Python and the page exchange it: `by` says who selected, `turn` counts. */
+/** As Python and the page exchange it: `by` says who selected, `turn` counts, `at` is where the widget's session was. */
 export interface Selected extends Selection {
   by?: "python" | "page";
   turn?: number;
+  at?: number;
 }
 
 /** Rows `start` to `stop` of a named tensor. */

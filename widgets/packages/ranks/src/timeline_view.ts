@@ -11,6 +11,7 @@ const RIGHT = 10;
 const ROW = 34;
 const BAR = 24;
 const AXIS = 20;
+const SCROLLBAR = 12;
 const LINE = 13; // of a collective's name, which may take two
 const LEAST = 1.5;
 const TICK_LABEL = 46;
@@ -52,6 +53,9 @@ export class TimelineView {
     this.#svg.addEventListener("pointerleave", () => tooltip.hide());
   }
 
+  /** px, a scrollbar where it has one included. */
+  height = 0;
+
   draw({ recorded, position, axis, width }: TimelineShown): void {
     this.#recorded = recorded;
     const { joints, run, begins } = recorded;
@@ -62,6 +66,7 @@ export class TimelineView {
     const cell = inner / Math.max(1, joints.length);
     const names = axis === "order" ? joints.map((joint) => nameLines(joint, cell)) : [];
     const height = run.size * ROW + AXIS + (names.some((lines) => lines.length > 1) ? LINE : 0);
+    this.height = height + (whole > width ? SCROLLBAR : 0);
     const svg = this.#svg;
     svg.setAttribute("width", String(whole));
     svg.setAttribute("height", String(height));

@@ -7,8 +7,7 @@ import { ShardsView } from "./shards_view";
 import { TableView } from "./table_view";
 import { type Axis, TimelineView } from "./timeline_view";
 
-const ROW = 34;
-const BESIDE = 96; // px of the view beside the timeline's rows and the table
+const BESIDE = 76; // px of the view beside the timeline and the table
 const LEAST = 140;
 const MOST = 460;
 
@@ -55,8 +54,7 @@ export function makeView(
     const apart = recorded.run.dpSize > 1 && pass?.padding ? `, ${pass.padding}` : "";
     title.textContent = `Pass ${pass?.number}, ${pass?.modes.join(" and ").toLowerCase()} of ${tokens} tokens${apart}: ranks over ${axis === "time" ? "measured time" : "the order of collectives"}`;
     timeline.draw({ recorded, position, axis, width: frame.view.clientWidth });
-    const rows = recorded.run.size * ROW;
-    const height = Math.min(MOST, Math.max(LEAST, frame.room() - BESIDE - rows));
+    const height = Math.min(MOST, Math.max(LEAST, frame.room() - BESIDE - timeline.height));
     const module = recorded.joints[position - 1]?.module ?? "";
     if (tabs.current === "collectives") list.draw(recorded, position, height);
     else shards.draw(recorded, layer, layerOf(module) === undefined ? "" : module, theme().dark, height);

@@ -241,7 +241,7 @@ export function makeGrids(options: GridOptions, disposer: Disposer): Grids {
   );
 
   const width = (grid: CellGrid, header: number, columns: number) => {
-    const room = (grid.element.clientWidth || 400) - header - 18;
+    const room = (grid.width || 400) - header - 18;
     return Math.max(44, Math.min(WIDEST, Math.floor(room / Math.max(1, columns))));
   };
   function resize(): void {

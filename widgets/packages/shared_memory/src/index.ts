@@ -17,7 +17,7 @@ import { parseElement, parseSmem, smem } from "./data";
 import { elementAt } from "./layout";
 import { Model } from "./model";
 import { makeToolbar } from "./toolbar";
-import { eventsOf, granularitiesOf } from "./track";
+import { eventsOf, granularitiesOf, marksOf } from "./track";
 import { makeView } from "./view";
 import { momentSentence } from "./words";
 
@@ -166,6 +166,7 @@ function render({ el, source, selection, disposer }: Context<typeof SHARED_MEMOR
     following.steps({
       moments,
       granularities: granularitiesOf(moments),
+      marks: marksOf(moments),
       describe: (position) =>
         position === 0 ? "Nothing has touched shared memory yet." : momentSentence(facts, position - 1),
       eventsOfSelection: () => eventsOf(moments, model.selected, model.editor.tile, tiles),

@@ -1,6 +1,6 @@
 // The moments of a launch as the transport steps through them.
 
-import type { Granularity } from "@sglab/core";
+import type { Granularity, Mark } from "@sglab/core";
 import { KINDS, type Kind, type Moments } from "./data";
 import type { Access } from "./protocol";
 import type { Facts } from "./words";
@@ -21,6 +21,24 @@ export function granularitiesOf(moments: Moments): Granularity[] {
     { id: "group", label: "commit or wait", stops: stopsOf(moments, ["commit", "wait"]) },
   ];
   return sizes.filter(({ stops }) => stops === undefined || stops.length > 0);
+}
+
+const MARKED: [kinds: Kind[], label: string][] = [
+  [["copy"], "copy"],
+  [["commit", "wait"], "commit or wait"],
+];
+
+/** What orders a launch's moments: copies or groups of them; without any, where what is done changes, such as from writing to reading. */
+export function marksOf(moments: Moments): Mark[] {
+  for (const [kinds, label] of MARKED) {
+    const stops = stopsOf(moments, kinds);
+    if (stops.length) return Array.from(stops, (at) => ({ at, label }));
+  }
+  const kind = (i: number) => KINDS[moments.kind[i] as number] as Kind;
+  const changes = Array.from({ length: moments.length }, (_, i) => i).filter(
+    (i) => i > 0 && kind(i) !== kind(i - 1),
+  );
+  return changes.map((i) => ({ at: i + 1, label: kind(i) }));
 }
 
 /** Moments that touch an address, or use a tile. */

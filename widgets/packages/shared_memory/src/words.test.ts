@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { KINDS, type Moments, smem } from "./data";
 import type { Layout } from "./layout";
 import type { Access, Tile } from "./protocol";
-import { chunkRuns, chunksOf, eventsOf, granularitiesOf, touchedBy } from "./track";
+import { chunkRuns, chunksOf, eventsOf, granularitiesOf, marksOf, touchedBy } from "./track";
 import { type Facts, momentSentence, numbersIn, pieceText, swizzleRows } from "./words";
 
 type Made = Partial<Record<"tile" | "other" | "start" | "bytes" | "carried", number>> & {
@@ -126,6 +126,23 @@ describe("steps", () => {
       ["access", [2]],
       ["copy", [1]],
       ["mma", [3]],
+    ]);
+  });
+
+  test("have marks on the slider: at copies, or at groups of them, or where what is done changes", () => {
+    const at = (...kinds: (typeof KINDS)[number][]) =>
+      marksOf(facts(kinds.map((kind) => ({ kind }))).moments).map(({ at, label }) => [at, label]);
+    expect(at("copy", "ld", "copy")).toEqual([
+      [1, "copy"],
+      [3, "copy"],
+    ]);
+    expect(at("st", "commit", "ld", "wait")).toEqual([
+      [2, "commit or wait"],
+      [4, "commit or wait"],
+    ]);
+    expect(at("st", "st", "ld", "ld", "st")).toEqual([
+      [3, "ld"],
+      [5, "st"],
     ]);
   });
 

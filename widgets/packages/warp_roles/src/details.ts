@@ -60,7 +60,7 @@ function sharesOf(shown: Shown): [name: string, share: number][] {
     const name =
       "warp" in subject
         ? roleName(launch.meta.roles[subject.warp] as string)
-        : `${TRACKS[subject.track]} in flight`;
+        : busyName(TRACKS[subject.track] as string);
     const { busy } = summaryOf(shown, { row, ...whole });
     byName.set(name, [...(byName.get(name) ?? []), busy / Math.max(1, whole.end - whole.start)]);
   });
@@ -70,12 +70,24 @@ function sharesOf(shown: Shown): [name: string, share: number][] {
   return found;
 }
 
+/** An allocation of tensor memory lasts until it is freed. */
+function busyName(track: string): string {
+  return track === "tensor memory" ? "tensor memory held" : `${track} in flight`;
+}
+
 function busyShares(shown: Shown): HTMLElement[] {
+  const { launch } = shown;
   const rows = sharesOf(shown).map(([name, share]): [string, string] => [name, format.percent(share)]);
   return [
-    part(shown.launch.clock.timed ? "Busy, of the modelled time" : "Share of the instructions"),
+    part(launch.clock.timed ? "Busy, of the modelled time" : "Share of the instructions"),
     definitions(rows),
-    h("p", { class: "sg-note" }, "Mean of its warps; the rest they wait, or another warp runs."),
+    h(
+      "p",
+      { class: "sg-note" },
+      launch.clock.timed
+        ? "Mean of its warps: an instruction keeps one busy to its result, or to the warp's next; else it waits."
+        : "Mean of its warps; the rest they wait, or another warp runs.",
+    ),
   ];
 }
 

@@ -3,6 +3,7 @@
 import type { WARP_ROLES } from "./protocol";
 import "./warp_roles.css";
 import {
+  ALIVE,
   type Context,
   defineWidget,
   framed,
@@ -21,7 +22,7 @@ import {
 } from "@sglab/core";
 import { AxisChoice, headerFor } from "@sglab/launch/axis_choice";
 import type { Launch } from "@sglab/launch/data";
-import { firstStep, follow } from "@sglab/launch/follow";
+import { firstStep, follow, selectedBefore } from "@sglab/launch/follow";
 import { LaunchLoader } from "@sglab/launch/loader";
 import { barrierOf } from "@sglab/launch/names";
 import { eventText, operationText, waitText } from "@sglab/launch/sentences";
@@ -51,13 +52,28 @@ const TOUR: TourStep[] = [
 ];
 
 function legendOf(launch: Launch): LegendItem[] {
+  const executes = LOOKS[lookOfRole(launch.meta.roles[0] ?? "idle")] as Look;
   return [
-    { label: "a warp executes", look: LOOKS[lookOfRole(launch.meta.roles[0] ?? "idle")] as Look },
+    { label: "a warp executes", look: executes },
     { label: "a warp waits", mark: legendMark("dashes") },
+    {
+      label: "pale: between its instructions",
+      mark: pale(executes),
+      title: launch.clock.timed
+        ? "from a warp's first instruction to its last: here it waits for a result, or other warps issue"
+        : "from a warp's first instruction to its last: here other warps execute",
+    },
     { label: "in flight: from issue to completion", look: OPERATION_LOOKS.copy },
     { label: "dotted: who released whom" },
     { label: "now", mark: legendMark("cursor") },
   ];
+}
+
+/** As a timeline draws it behind the bars. */
+function pale(look: Look): HTMLElement {
+  const mark = h("i", { class: "sg-swatch", "aria-hidden": "true" });
+  mark.style.background = `color-mix(in srgb, ${look.fill} ${100 * ALIVE}%, transparent)`;
+  return mark;
 }
 
 function render(context: Context<typeof WARP_ROLES>): void {
@@ -260,7 +276,7 @@ function render(context: Context<typeof WARP_ROLES>): void {
       firstStep(source, launch.clock),
     );
     transport.setGranularity("event");
-    const asked = moment ?? (source.get("now") < 0 ? selection.value.moment : undefined);
+    const asked = moment ?? selectedBefore(source, selection);
     if (asked !== undefined) transport.goTo(launch.clock.stepOf(asked));
   }
 

@@ -9,6 +9,9 @@ import type { Shown } from "./shown";
 import { type Group, issuerIn, type Stretch, type Summary, summaryOf } from "./stretches";
 
 const KINDS_LISTED = 6;
+const TIME_OF_KINDS =
+  "An instruction's time ends with its result, or when its warp issues the next; together they are what is busy. " +
+  "Hidden: ptxas issues it earlier, beside others, or needs no instruction for it.";
 
 export interface StretchJumps {
   numbered: (event: number) => void;
@@ -60,6 +63,7 @@ function summaryParts(shown: Shown, view: Stretch, jumps: StretchJumps): HTMLEle
     ...(isWarp ? waitParts(launch, summary, jumps) : gapPart(shown, view.row, summary, jumps)),
     part("What"),
     kinds(launch, summary.did),
+    ...(isWarp && launch.clock.timed ? [h("p", { class: "sg-note" }, TIME_OF_KINDS)] : []),
   ];
 }
 
@@ -104,11 +108,16 @@ function gapPart(shown: Shown, row: number, { gap }: Summary, jumps: StretchJump
 
 function kinds(launch: Launch, groups: Group[]): HTMLElement {
   const more = groups.length - KINDS_LISTED;
-  // in issue order an instruction takes one place, which goes without saying
-  const long = ({ count, total }: Group) => (total === count ? "" : `, ${launch.clock.stretch(total)}`);
+  const long = ({ count, total }: Group) => {
+    if (total === 0) return ", hidden";
+    // in issue order an instruction takes one place, which goes without saying
+    return total === count ? "" : `, ${launch.clock.stretch(total)}`;
+  };
   const entries = groups
     .slice(0, KINDS_LISTED)
-    .map((group) => h("li", {}, `${format.count(group.count)} × ${group.text}${long(group)}`));
+    .map((group) =>
+      h("li", {}, `${format.count(group.count)} × ${group.text.replace("_", " ")}${long(group)}`),
+    );
   return h(
     "ul",
     { class: "sg-list" },

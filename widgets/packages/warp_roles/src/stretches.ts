@@ -25,7 +25,7 @@ export interface Group {
 }
 
 export interface Summary {
-  /** Instructions or operations, the most frequent kinds first. */
+  /** Instructions or operations: the kinds that take longest first, in issue order the most frequent. */
   did: Group[];
   count: number;
   /** Of operations. */
@@ -73,7 +73,7 @@ export function summaryOf(shown: Rows, stretch: Stretch): Summary {
   }
   const { busy, gap } = coverage(covered, stretch);
   return {
-    did: did.by((group) => group.count),
+    did: did.by(launch.clock.timed ? (group) => group.total : (group) => group.count),
     count: did.count,
     bytes,
     busy,
@@ -111,7 +111,7 @@ class Groups {
   }
 
   by(value: (group: Group) => number): Group[] {
-    return [...this.#of.values()].sort((a, b) => value(b) - value(a));
+    return [...this.#of.values()].sort((a, b) => value(b) - value(a) || b.count - a.count);
   }
 }
 

@@ -21,6 +21,9 @@ export class TimelineLabels {
       parts.push(this.#line(row, i, layout, looks));
     });
     if (heading) parts.push(heading);
+    // lines are placed by hand; this one gives the column its width
+    const longest = rows.reduce((found, { label }) => (label.length > found.length ? label : found), "");
+    parts.push(h("div", { class: "sg-timeline-sizer", "aria-hidden": "true" }, longest));
     this.element.replaceChildren(...parts);
     this.element.style.height = `${layout.height}px`;
   }

@@ -7,12 +7,17 @@ import { pixelRatio } from "../pixels";
 import type { Theme } from "../theme";
 import type { TimelineModel, TimelineRow } from "./model";
 import type { Pyramid } from "./pyramid";
-import { type Range, span } from "./range";
+import { type Range, windowIn } from "./range";
 
 const HEIGHT = 34;
+const LINE = 1.5; // px
 
 export class Minimap {
-  readonly canvas = h("canvas", { class: "sg-minimap", "aria-hidden": "true" });
+  readonly canvas = h("canvas", {
+    class: "sg-minimap",
+    "aria-hidden": "true",
+    title: "all of the axis; what is shown above is framed, or between the two marks: drag",
+  });
   #whole = document.createElement("canvas");
   #drawn = "";
 
@@ -55,16 +60,17 @@ export class Minimap {
     const context = fit(this.canvas, width, HEIGHT);
     if (!context) return;
     context.drawImage(this.#whole, 0, 0, width, HEIGHT);
-    const from = (range.start / model.length) * width;
-    const to = (range.end / model.length) * width;
+    const { from, to, framed } = windowIn(range, model.length, width);
     context.fillStyle = theme.background;
     context.globalAlpha = 0.6;
     context.fillRect(0, 0, from, HEIGHT);
     context.fillRect(to, 0, width - to, HEIGHT);
     context.globalAlpha = 1;
-    context.strokeStyle = theme.text;
-    context.lineWidth = 1.5;
-    if (span(range) < model.length) context.strokeRect(from, 0.75, Math.max(3, to - from), HEIGHT - 1.5);
+    if (framed) {
+      context.strokeStyle = theme.text;
+      context.lineWidth = LINE;
+      context.strokeRect(from + LINE / 2, LINE / 2, to - from - LINE, HEIGHT - LINE);
+    } else if (from > 0 || to < width) paintMarks(context, (from + to) / 2, theme.text);
     context.fillStyle = theme.focus;
     context.fillRect((cursor / model.length) * width - 1, 0, 2, HEIGHT);
   }
@@ -103,6 +109,21 @@ export class Minimap {
         }
       }
     });
+  }
+}
+
+/** Above and below a place: a frame around so little would be wider than what it frames. */
+function paintMarks(context: CanvasRenderingContext2D, x: number, color: string): void {
+  context.fillStyle = color;
+  for (const [edge, tip] of [
+    [0, 8],
+    [HEIGHT, HEIGHT - 8],
+  ] as const) {
+    context.beginPath();
+    context.moveTo(x - 5, edge);
+    context.lineTo(x + 5, edge);
+    context.lineTo(x, tip);
+    context.fill();
   }
 }
 

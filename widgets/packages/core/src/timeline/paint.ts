@@ -2,14 +2,14 @@
 // which share of that stretch it covers.
 
 import type { CanvasPaint, Look } from "../colors";
+import { barText } from "./bar_text";
 import { eachVisible, paintLevel, paintLinks, paintProfile, paintWaits } from "./layers";
 import { AXIS_HEIGHT, type RowBox } from "./layout";
 import type { Hit, TimelineModel } from "./model";
 import { span, ticks } from "./range";
-import { DIMMED, type Scene, xOf } from "./scene";
+import { ALIVE, DIMMED, type Scene, xOf } from "./scene";
 import { firstEndingAfter, firstStartingFrom, type Spans } from "./spans";
 
-const ALIVE = 0.2;
 const SEPARATED = 4; // px per span from which neighbours get a gap
 const LABELLED = 26;
 
@@ -130,8 +130,8 @@ function paintLabel(
   const from = Math.max(x, 0) + 4;
   const room = x + width - from - 4;
   const per = context.measureText("m").width;
-  const shown = text.length * per <= room ? text : text.slice(0, Math.max(0, Math.floor(room / per)));
-  if (shown.length < 3) return;
+  const shown = barText(text, Math.floor(room / per));
+  if (!shown) return;
   // the hatch would run through the letters
   context.fillStyle = look.fill;
   context.fillRect(from - 2, y + 1, shown.length * per + 4, height - 2);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { clampRange, panned, showing, span, tickStep, ticks, zoomed } from "./range";
+import { clampRange, panned, showing, span, tickStep, ticks, windowIn, zoomed } from "./range";
 
 test("a range stays within its axis and is never narrower than the least", () => {
   expect(clampRange({ start: -10, end: 20 }, 100, 5)).toEqual({ start: 0, end: 30 });
@@ -29,4 +29,10 @@ test("showing a place moves no more than it must, and leaves a tenth beyond it",
 test("ticks are 1, 2 or 5 times a power of ten apart", () => {
   expect([0.03, 1, 1.1, 3, 7, 10, 4000].map(tickStep)).toEqual([0.05, 1, 2, 5, 10, 10, 5000]);
   expect(ticks({ start: 3, end: 21 }, 4)).toEqual([5, 10, 15, 20]);
+});
+
+test("a strip of the whole frames what is shown, but never more than that", () => {
+  expect(windowIn({ start: 250, end: 500 }, 1000, 800)).toEqual({ from: 200, to: 400, framed: true });
+  expect(windowIn({ start: 0, end: 1000 }, 1000, 800).framed).toBe(false);
+  expect(windowIn({ start: 500, end: 502 }, 1000, 800).framed).toBe(false); // it would be three times as wide
 });

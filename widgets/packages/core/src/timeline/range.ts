@@ -35,6 +35,18 @@ export function showing(range: Range, x: number): Range {
   return range;
 }
 
+const LEAST_FRAME = 5; // px
+
+/** A range in a strip of the whole axis; too little of it for a frame around it is marked otherwise. */
+export function windowIn(
+  range: Range,
+  length: number,
+  width: number,
+): { from: number; to: number; framed: boolean } {
+  const [from, to] = [(range.start / length) * width, (range.end / length) * width];
+  return { from, to, framed: span(range) < length && to - from >= LEAST_FRAME };
+}
+
 /** Round steps, `least` or more apart. */
 export function tickStep(least: number): number {
   const unit = 10 ** Math.floor(Math.log10(Math.max(least, 1e-9)));

@@ -22,6 +22,8 @@ export interface Scene {
   theme: Theme;
 }
 
+/** Opacity of the stretch where a row's subject existed. */
+export const ALIVE = 0.2;
 /** Opacity of what is not stressed. */
 export const DIMMED = 0.4;
 
