@@ -104,8 +104,8 @@ class Code(Sequence[Instruction]):
         return (self[pc] for pc in range(len(self)))
 
     def text(self, line: int) -> str:
-        """A line of the PTX, from 1; empty where there is none."""
-        return self._text[line - 1].strip() if 0 < line <= len(self._text) else ""
+        """A line of the PTX, from 1, without the tabs that nvcc sets; empty where there is none."""
+        return " ".join(self._text[line - 1].split()) if 0 < line <= len(self._text) else ""
 
     @cached_property
     def effects(self) -> list[core.Effects]:

@@ -20,7 +20,7 @@ PAST_END = """
   mul.lo.u32 %r3, %r1, %r2;
   mul.wide.u32 %rd2, %r3, 4;
   add.s64 %rd3, %rd1, %rd2;
-  st.global.u32 [%rd3], %r2;
+  st.global.u32 	[%rd3], %r2;
   ret;
 }
 """
