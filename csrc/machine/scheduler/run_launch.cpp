@@ -87,8 +87,7 @@ void raise_livelock(const Launch& launch, std::uint64_t executed, const Tally& t
   fault.kind = "livelock";
   fault.kernel = launch.program->name;
   fault.message = "the launch has executed " + counted(executed) +
-                  " warp-instructions, more than its limit of " +
-                  counted(launch.config.max_instructions);
+                  " warp-instructions, more than its limit of " + counted(launch.config.max_instructions);
   if (const Explainer* const explainer = launch.config.explainer.get())
     explainer->livelock(*launch.program, tally.executions(), running, fault);
   throw LaunchFault(std::move(fault));
