@@ -73,5 +73,5 @@ class EventLog(RecordedLaunch):
 
     def __repr__(self) -> str:
         counts = {name: len(getattr(self, name).event) for name in ("accesses", "copies", "phases")}
-        listed = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-        return f"<EventLog of {self.kernel}: {len(self)} instructions{', ' if listed else ''}{listed}>"
+        listed = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+        return f"<EventLog of {self.kernel}: {len(self):,} instructions{', ' if listed else ''}{listed}>"

@@ -14,7 +14,7 @@ from sglab.gpu.names import variable_name
 from sglab.gpu.places import own_place, paths_once, places_of, shown_path
 from sglab.gpu.triton_lines import with_callers
 
-_UNREGISTERED = "no memory was registered for this launch"
+_UNREGISTERED = re.compile("no memory was registered for this launch|far from all memory of this launch")
 _REMEDY = "tensors that are reached through pointers in structs or in other tensors go into extra=[…]"
 _SPANS = re.compile(r"the CTA's shared memory spans 0x([0-9a-f]+) to 0x[0-9a-f]+")  # likewise
 _RANK_SHIFT = 24  # of a shared address: above is the CTA's rank in its cluster
@@ -104,8 +104,8 @@ class Code(Sequence[Instruction]):
         return (self[pc] for pc in range(len(self)))
 
     def text(self, line: int) -> str:
-        """A line of the PTX, from 1; empty where there is none."""
-        return self._text[line - 1].strip() if 0 < line <= len(self._text) else ""
+        """A line of the PTX, from 1, without the tabs that nvcc sets; empty where there is none."""
+        return " ".join(self._text[line - 1].split()) if 0 < line <= len(self._text) else ""
 
     @cached_property
     def effects(self) -> list[core.Effects]:
@@ -150,7 +150,7 @@ class Code(Sequence[Instruction]):
         for file in {row[3][0][0] for row in self.rows if row[3]}:
             text = text.replace(f"{file}:", f"{shown_path(file)}:")
         text = paths_once(_SPANS.sub(self._with_variables, text))
-        return text.replace(_UNREGISTERED, f"{_UNREGISTERED}: {_REMEDY}")
+        return _UNREGISTERED.sub(rf"\g<0>: {_REMEDY}", text)
 
     def _with_variables(self, spans: re.Match[str]) -> str:
         window = int(spans[1], 16) >> _RANK_SHIFT << _RANK_SHIFT

@@ -144,9 +144,10 @@ class Operator:
             chosen = self._named(wanted)
             refusal = chosen.refuses(arguments)
             if refusal:
+                others = ", ".join(each for each in self.implementations if each != wanted)
                 raise ValueError(
                     f"{self.name}: implementation '{wanted}' cannot run this call: {refusal}. "
-                    f"Use implementation='auto' or another of {', '.join(self.implementations)}"
+                    f"Use implementation='auto' or another of {others}"
                 )
             return chosen, "named by the caller", {}
         passed_over: dict[str, str] = {}

@@ -71,7 +71,7 @@ def most_looked_at(weights: Weights, token: int) -> Question:
     return Question(
         truth=lambda: int(weights.matrix[token, :token].argmax()),
         because="{truth}: the largest weight of its row to the left of the diagonal.",
-        hint=f"weights.matrix[{token}] is its row. Leave out its own column and those after it.",
+        hint=f".matrix[{token}] of these weights is its row. Leave out its own column and those after it.",
         ideas=(
             (token, "That is the token itself."),
             (token - 1, "The neighbour, too, is one of many: look for the strongest colour in the row."),

@@ -170,7 +170,7 @@ def sum_over_lanes() -> CodeQuestion:
         function="total",
         cases=cases,
         truth=lambda parts, width: parts.view(-1, width).sum(1).repeat_interleave(width),
-        because="One of the cases were the registers of the kernel's warp 0 before its first shuffle.",
+        because="One of the cases was the registers of the kernel's warp 0 before its first shuffle.",
         ideas=(
             (
                 lambda p, w: shuffled(p, halves(w), lambda d: (lanes + d) % WARP),

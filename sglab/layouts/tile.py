@@ -127,7 +127,7 @@ def _of_layout(layout: Layout | ComposedLayout, bits: int, order: str, lane_byte
     said = (
         f"{layout.size:,} elements in {_plural(len(uses), 'access', 'accesses')} of a warp, "
         f"{nbytes} bytes a lane{less}, "
-        f"{ORDERS[order]}: {total} passes through the banks, {least} without conflicts."
+        f"{ORDERS[order]}: {_plural(total, 'pass', 'passes')} through the banks, {least} without conflicts."
     )
     return Tile(
         text=str(layout), space="smem", rows=rows, columns=columns, element_bits=bits,

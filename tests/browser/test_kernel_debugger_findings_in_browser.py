@@ -8,13 +8,28 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
+from sglab import gpu
 from sglab.labs.mla_hang import GuardedDecode
 from sglab.labs.pipelines import Pipeline
 from sglab.widgets import KernelDebugger
 from tests.support.browser.debugger_page import at, frame, make, ptx_line, show
 from tests.support.browser.widget_host import Host
+
+PAST_END = """
+.version 8.8
+.target sm_90a
+.address_size 64
+.entry past_end(.param .u64 out) {
+  .reg .b32 %r<2>; .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  mad.wide.u32 %rd2, %r1, 4, %rd1;
+  st.global.u32 [%rd2], %r1;
+  ret;
+}
+"""
 
 
 def test_a_failure_is_shown_and_stepped_back_from(host: Host) -> None:
@@ -28,6 +43,18 @@ def test_a_failure_is_shown_and_stepped_back_from(host: Host) -> None:
     frame(page).press("ArrowLeft")
     expect(page.locator(".kd-line[data-failed]")).to_have_count(0)
     expect(page.locator("output.sg-sentence")).to_contain_text("executed")
+
+
+def test_the_registers_are_those_of_the_warp_that_failed(host: Host) -> None:
+    """Also where the reader had chosen another one."""
+    kernel = gpu.Module(PAST_END, "past_end.ptx")["past_end"]
+    session = kernel.session(gpu.EmulatedDevice("sm_90a"), grid=1, block=96, args=[torch.zeros(70)])
+    page = show(host, KernelDebugger(session))
+    page.locator(".kd-warp").first.click()
+    expect(page.locator(".kd-warps")).to_contain_text("chosen by you")
+    frame(page).press("r")
+    expect(page.locator("output.sg-sentence")).to_have_text("The kernel failed: out of bounds.")
+    expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 2 of CTA 0")
 
 
 def test_a_deadlock_is_drawn_as_its_circle(host: Host, axe: Callable[[Page], list[str]]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from playwright.sync_api import Locator, expect
 
-from sglab.widgets import NanSpread
+from sglab.widgets import NanSpread, nan_spread
 from tests.support.browser.patience import settled
 from tests.support.browser.widget_host import Host, more
 from tests.support.launches.nan_sessions import LANES, empty_row, softmax
@@ -46,6 +47,13 @@ def test_a_step_of_the_way_is_pressed_and_the_session_follows(host: Host) -> Non
     shown.get_by_role("button", name="Move the session to this instruction").click()
     settled(host.page)
     assert widget.session.now == event.position
+
+
+def test_what_is_counted_of_a_part_says_so(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nan_spread, "DRAWN", 4)
+    shown = show(host, NanSpread(empty_row()))
+    expect(shown.locator(".sg-notice")).to_contain_text("The first 4 of ")
+    expect(shown.get_by_text("From here it reached 3 later events of those drawn.")).to_be_visible()
 
 
 def test_a_mark_is_pressed(host: Host) -> None:

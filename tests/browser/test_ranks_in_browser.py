@@ -64,6 +64,28 @@ def test_collectives_are_stepped_in_order_with_their_reasons(shown: Locator) -> 
     expect(rows.last).to_have_attribute("data-now", "true")
 
 
+def test_the_controls_stay_under_the_pointer_from_step_to_step(shown: Locator) -> None:
+    """Every other collective has less to say; what it leaves free stays free until something else is pressed."""
+    bar = shown.locator(".sg-transport")
+    body = shown.locator(".sg-body")
+    shown.press("Home")
+    shown.press("ArrowRight")
+    settled(shown.page)
+    first = bar.bounding_box()
+    heights = set()
+    for _ in ranks().of_pass(0)[1:4]:
+        shown.press("ArrowRight")
+        settled(shown.page)
+        assert bar.bounding_box() == first
+        heights.add(shown.locator(".sg-details").evaluate("e => e.lastElementChild.getBoundingClientRect().bottom"))
+    assert len(heights) > 1
+    before = body.bounding_box()
+    shown.locator(".sg-title").click()
+    settled(shown.page)
+    after = body.bounding_box()
+    assert before and after and after["height"] < before["height"]
+
+
 def test_a_collective_is_pressed_on_the_timeline_and_in_the_table(shown: Locator) -> None:
     shown.get_by_label("Axis", exact=True).select_option("order")
     shown.locator(".srk-joint[data-joint='2'][data-rank='1'] .srk-move").click()

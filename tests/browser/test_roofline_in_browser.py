@@ -39,6 +39,11 @@ def texts(shown: Locator) -> str:
     return " | ".join(shown.locator(".srf-plot text").all_text_contents())
 
 
+def test_without_points_it_says_how_one_comes(host: Host) -> None:
+    shown = show(host, Roofline())
+    expect(shown.locator(".sg-details")).to_contain_text("No point yet: pass a launch")
+
+
 def test_points_are_stepped_by_series_and_say_how_far_below_their_roof_they_are(host: Host) -> None:
     shown = show(host, Roofline(SWEEP, MEASURED))
     expect(sentence(shown)).to_have_text(

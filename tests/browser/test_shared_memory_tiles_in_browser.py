@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from sglab import gpu
 from sglab._core import tensor
@@ -144,6 +144,37 @@ def test_every_instruction_is_counted_as_it_ran_and_permuted(host: Host) -> None
     expect(verdicts.last).to_have_text("No bank conflict: 4 passes through the 32 banks.")
     assert widget.session.now == widget.banks[0]["first"] + 1
     expect(page.locator(".ssm-instructions tr.ssm-present")).to_have_count(1)
+
+
+def test_what_a_permutation_would_cost_most_leads_the_list_and_an_access_shows_its_banks(host: Host) -> None:
+    """The permuted prefill, permuted once more: its ldmatrix would be the worst, and all four phases are in sight."""
+    widget = SharedMemory(Prefill("permuted", keys=64).session())
+    host.page.set_viewport_size({"width": 1300, "height": 780})
+    page = show(host, widget)
+    page.get_by_role("tab", name="banks").click()
+    permuted = page.get_by_label("Beside it, permuted by")
+    rows = page.locator(".ssm-instructions tbody tr")
+    permuted.select_option("")
+    expect(rows.first).to_contain_text("ld.shared.v2.f32")
+    permuted.select_option("256B_rows")
+    expect(rows.first).to_contain_text("ldmatrix")
+    rows.nth(9).get_by_role("button").click()
+    present = page.locator(".ssm-instructions tr.ssm-present")
+    expect(present).to_have_count(1)
+    assert inside(present, ".ssm-tall") and inside(page.locator(".ssm-banks").first, "[data-panel=banks]")
+
+
+def inside(inner: Locator, outer: str) -> bool:
+    """Whether `inner` lies whole within what is seen of the box around it."""
+    return bool(
+        inner.evaluate(
+            """(element, outer) => {
+              const [a, b] = [element, element.closest(outer)].map((each) => each.getBoundingClientRect());
+              return a.top >= b.top - 1 && a.bottom <= b.bottom + 1;
+            }""",
+            outer,
+        )
+    )
 
 
 def test_a_plain_array_shows_the_permutation_that_the_kernel_made(host: Host) -> None:

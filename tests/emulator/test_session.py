@@ -315,7 +315,7 @@ def test_a_livelock_ends_a_session_at_the_devices_limit() -> None:
     lock, total = torch.ones(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
     device = gpu.EmulatedDevice("sm_90a", max_instructions=10_000)
     session = KERNELS["spin_lock"].session(device, grid=1, block=32, args=[lock, total])
-    with pytest.raises(gpu.KernelError, match="more than its limit of 10000"):
+    with pytest.raises(gpu.KernelError, match="more than its limit of 10,000"):
         session.run()
 
 

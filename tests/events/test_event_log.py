@@ -324,3 +324,9 @@ def test_a_fault_during_recording_is_the_launchs() -> None:
     kernel = KERNELS["clock_and_out_of_bounds"]
     with pytest.raises(gpu.KernelError, match="past the end"):
         kernel.record(gpu.EmulatedDevice("sm_90a"), grid=1, block=32, args=[torch.zeros(32, dtype=torch.int64), 1])
+
+
+def test_a_log_says_what_it_holds() -> None:
+    log, _ = record("collatz")
+    assert len(log) > 1000
+    assert repr(log).startswith(f"<EventLog of collatz: {len(log):,} instructions")

@@ -70,6 +70,7 @@ def test_every_element_has_its_place_and_its_lane() -> None:
 def test_a_lane_takes_no_more_than_is_contiguous() -> None:
     assert tile_of("(8,8):(3,24)", "f16", "rows", 16).lane_bytes == 2
     assert tile_of("(8,(2,4)):(2,(1,16))", "f16", "rows", 16).lane_bytes == 4
+    assert "1 pass through the banks" in tile_of("(8,8)", "f16", "rows", 16).said
     assert "no 16 are contiguous" in tile_of("(8,8):(3,24)", "f16", "rows", 16).said
     assert tile_of("7:1", "f64", "rows", 4).lane_bytes == 8
 

@@ -20,7 +20,7 @@ PAST_END = """
   mul.lo.u32 %r3, %r1, %r2;
   mul.wide.u32 %rd2, %r3, 4;
   add.s64 %rd3, %rd1, %rd2;
-  st.global.u32 [%rd3], %r2;
+  st.global.u32 	[%rd3], %r2;
   ret;
 }
 """
@@ -182,7 +182,7 @@ AGAIN:
 def test_a_launch_without_end_names_its_loop_and_what_it_polls() -> None:
     kernel = gpu.Module(SPIN, "spin.ptx")["spin"]
     lock = torch.tensor([0, 0, 42], dtype=torch.int32)
-    with pytest.raises(gpu.KernelError, match="more than its limit of 10000") as caught:
+    with pytest.raises(gpu.KernelError, match="more than its limit of 10,000") as caught:
         kernel.launch(device(max_instructions=10_000), grid=1, block=32, args=[lock])
     message = str(caught.value)
     assert caught.value.fault is not None and caught.value.fault.kind == "livelock"

@@ -84,7 +84,8 @@ def test_lines_of_ptx_and_source_come_with_the_instructions_on_them() -> None:
     for pc, instruction in enumerate(code):
         if not instruction.ptx_line:
             continue
-        assert line(widget, "ptx", int(tensor(widget, "code.ptx_line")[pc])) == instruction.text
+        shown = line(widget, "ptx", int(tensor(widget, "code.ptx_line")[pc]))
+        assert shown.split() == instruction.text.split()
         chain = int(tensor(widget, "code.chain")[pc])
         found = places[chains[chain] : chains[chain + 1]].tolist()
         paths = [file["path"] for file in widget.code["files"]]
@@ -639,3 +640,12 @@ def test_roles_come_once_the_launch_is_known(monkeypatch: pytest.MonkeyPatch) ->
     assert roles(go(run, "back"))
     assert recorded.session.log.kernel
     assert roles(recorded.look(FOLLOW)), "another widget has recorded it meanwhile"
+
+
+def test_the_end_says_how_much_was_found() -> None:
+    assert re.fullmatch(
+        r"The launch has ended after [\d,]+ warp-instructions\.", go(make("collatz"), "run")["sentence"]
+    )
+    state = go(KernelDebugger(Pipeline("early_arrival").session(sanitize=True)), "run")
+    count = len(state["findings"])
+    assert count and state["sentence"].endswith(f" warp-instructions, with {count} finding{'s' * (count != 1)}.")

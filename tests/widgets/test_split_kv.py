@@ -37,6 +37,11 @@ def test_two_suitable_planners_are_shown_by_default() -> None:
     assert list(SplitKV([100], num_heads=32, num_kv_heads=8).plans) == ["flashinfer_decode", "sglang_triton"]
 
 
+def test_one_token_is_one_token() -> None:
+    assert SplitKV([1]).header["subject"].startswith("decode of 1 request, 1 KV token, ")
+    assert SplitKV([1, 1]).header["subject"].startswith("decode of 2 requests, 2 KV tokens, ")
+
+
 def test_a_live_batch_gives_lengths_and_heads() -> None:
     pytest.importorskip("torch")
     import sglab

@@ -122,6 +122,11 @@ const Allocation* Launch::find(std::uint64_t address, std::uint64_t bytes) const
 }
 
 std::string Launch::nearest(std::uint64_t address) const {
+  constexpr std::uint64_t kNullPages = 1 << 16;  // where no system puts memory
+  constexpr std::uint64_t kFar = std::uint64_t{1} << 40;
+  if (address < kNullPages)
+    return (address == 0 ? "" : std::to_string(address) + " bytes past ") +
+           std::string("a null pointer: None or 0 was passed, or a pointer was never set");
   const Allocation* best = nullptr;
   std::uint64_t distance = 0;
   for (const Allocation& a : allocations) {
@@ -129,6 +134,7 @@ std::string Launch::nearest(std::uint64_t address) const {
     if (best == nullptr || d < distance) best = &a, distance = d;
   }
   if (best == nullptr) return "no memory was registered for this launch";
+  if (distance >= kFar) return "far from all memory of this launch";
   const std::string name = (best->name.empty() ? "an allocation" : "'" + best->name + "'") +
                            std::string(" (") + hex(best->begin) + ", " +
                            std::to_string(best->end - best->begin) + " bytes)";

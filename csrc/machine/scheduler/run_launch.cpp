@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "machine/engine/counted.hpp"
 #include "machine/float/environment.hpp"
 #include "machine/front/poll.hpp"
 #include "machine/scheduler/progress.hpp"
@@ -85,9 +86,8 @@ void raise_livelock(const Launch& launch, std::uint64_t executed, const Tally& t
                     const std::vector<const Cluster*>& running, Fault fault) {
   fault.kind = "livelock";
   fault.kernel = launch.program->name;
-  fault.message = "the launch has executed " + std::to_string(executed) +
-                  " warp-instructions, more than its limit of " +
-                  std::to_string(launch.config.max_instructions);
+  fault.message = "the launch has executed " + counted(executed) +
+                  " warp-instructions, more than its limit of " + counted(launch.config.max_instructions);
   if (const Explainer* const explainer = launch.config.explainer.get())
     explainer->livelock(*launch.program, tally.executions(), running, fault);
   throw LaunchFault(std::move(fault));

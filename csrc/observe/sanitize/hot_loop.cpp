@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "isa/aperture.hpp"
+#include "machine/engine/counted.hpp"
 #include "machine/engine/fault.hpp"
 #include "machine/engine/launch.hpp"
 #include "machine/ops/operands.hpp"
@@ -78,8 +79,7 @@ std::string describe_hot_loop(const Program& program, const std::vector<std::uin
   const std::string source = source_of(program.image->module(), program.places[loop.end].location);
   std::string text = "; the loop of PTX lines " + std::to_string(program.places[first].line) + " to " +
                      std::to_string(program.places[loop.end].line) +
-                     (source.empty() ? "" : " (" + source + ")") + " ran " + std::to_string(loop.times) +
-                     " times";
+                     (source.empty() ? "" : " (" + source + ")") + " ran " + counted(loop.times) + " times";
   int lane = 0;
   const Warp* const w = warp_inside(loop, clusters, lane);
   if (w == nullptr) return text;

@@ -24,7 +24,9 @@ LineOf: TypeAlias = Callable[[int], "tuple[str, int] | None"]
 def sentence(session: Session, stop: Stop | None, point: StopPoint | None, line_of: LineOf) -> str:
     """Of a stop; None: nothing has been requested yet, or Python moved the session."""
     if session.over:
-        return f"The launch has ended after {session.now:,} warp-instruction{'s' * (session.now != 1)}."
+        count = len(session.findings)
+        found = f", with {count} finding{'s' * (count != 1)}" if count else ""
+        return f"The launch has ended after {session.now:,} warp-instruction{'s' * (session.now != 1)}{found}."
     if stop is not None and stop.reason == "breakpoint" and point is not None:
         return _at_breakpoint(session, stop, point, line_of)
     if session.now == 0:

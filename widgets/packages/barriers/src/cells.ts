@@ -116,6 +116,13 @@ export function stateText(launch: Launch, index: number, state: BarrierState, po
   return lines.join("\n");
 }
 
+/** What the selected barrier waits for: arrivals, and bytes where a copy brings some. */
+export function pendingText({ pending, expected, tx, fresh }: BarrierState): string {
+  if (fresh || !expected) return "";
+  const bytes = tx ? `, ${format.bytes(tx)} under way` : "";
+  return `${format.count(pending)} of ${format.count(expected)} pending${bytes}. `;
+}
+
 export function waitersSentence(launch: Launch, waiting: Waiter[]): string {
   if (!waiting.length) return "No warp waits.";
   const roles = new Map<string, number>();

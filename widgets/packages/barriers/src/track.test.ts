@@ -25,7 +25,7 @@ describe("the steps of barriers", () => {
   });
 
   test("say who waits at the selected barrier", () => {
-    expect(track(FULL).describe(3)).toContain(" full[0]: ");
+    expect(track(FULL).describe(3)).toMatch(/ full\[0\]: 0 of 1 pending, 4\.0 KiB under way\. (\d|No)/);
     expect(track().describe(3)).not.toContain(" full[0]: ");
   });
 

@@ -7,7 +7,7 @@ import type { Relations } from "@sglab/launch/relations";
 import { sentenceOf } from "@sglab/launch/sentences";
 import type { BarrierStates } from "@sglab/launch/states";
 import { marksOf, timeAt } from "@sglab/launch/stops";
-import { waitersSentence } from "./cells";
+import { pendingText, waitersSentence } from "./cells";
 
 export function trackOf(
   launch: Launch,
@@ -37,7 +37,7 @@ export function trackOf(
       const now =
         chosen === undefined
           ? ""
-          : ` ${meta.barriers[chosen]?.name}: ${waitersSentence(launch, states.waitingAt(chosen, step))}`;
+          : ` ${meta.barriers[chosen]?.name}: ${pendingText(states.at(chosen, step))}${waitersSentence(launch, states.waitingAt(chosen, step))}`;
       return (ended.length ? ended.join(" ") : sentenceOf(launch, relations, step)) + now;
     },
     time: (step) => timeAt(launch, step),

@@ -115,7 +115,10 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
   } as const;
   const size = setVariable("--sg-details-width");
   body.append(makeSplitter({ ...aside, size }, disposer), details);
-  if (options.transport) main.append(transportView(options.transport, disposer));
+  if (options.transport) {
+    main.append(transportView(options.transport, disposer));
+    keepHeight(root, body, disposer);
+  }
   const edge = { label: "Height of the widget", axis: "y", pane: root, least: LEAST_HEIGHT } as const;
   const grip = makeSplitter({ ...edge, size: setVariable("--sg-height") }, disposer);
   grip.classList.add("sg-grip");
@@ -254,6 +257,30 @@ function outerHeight(element: HTMLElement): number {
   const { marginTop, marginBottom } = getComputedStyle(element);
   const margins = Number.parseFloat(marginTop) + Number.parseFloat(marginBottom);
   return element.offsetHeight ? element.offsetHeight + (margins || 0) : 0;
+}
+
+/** Steps leave the body as high as it has been, so that the transport stays under the pointer that presses it, until
+ * something else is pressed or the width changes. */
+function keepHeight(root: HTMLElement, body: HTMLElement, disposer: Disposer): void {
+  let [kept, width] = [0, 0];
+  const keep = (pixels: number) => {
+    kept = pixels;
+    body.style.setProperty("--sg-kept-height", `${kept}px`);
+  };
+  const sized = new ResizeObserver(([entry]) => {
+    const rect = entry?.contentRect;
+    if (!rect) return;
+    if (rect.width !== width) keep(0);
+    else if (rect.height > kept) keep(rect.height);
+    width = rect.width;
+  });
+  sized.observe(body);
+  disposer.add(() => sized.disconnect());
+  const release = (event: Event) => {
+    if (event.target instanceof Element && !event.target.closest(".sg-transport")) keep(0);
+  };
+  disposer.listen(root, "click", release);
+  disposer.listen(root, "change", release);
 }
 
 /** After a press with the pointer in a picture or on a tab, keys mean what they mean everywhere in the widget. */

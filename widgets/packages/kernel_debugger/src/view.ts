@@ -264,7 +264,7 @@ export function makeView({
       tabs.open("findings");
       const [first = ""] = state.failure?.message.split("\n") ?? [];
       frame.notify("error", `${first.replace(/[.]?$/, ".")} Step back (←) to see what led to this.`);
-      focusFirstWait(state);
+      focusFailed(state);
     } else if (!state.failed && hadFailed) frame.clearNotice();
     hadFailed = state.failed;
   }
@@ -288,13 +288,15 @@ export function makeView({
     following = false;
   }
 
-  /** Of a deadlock's circle: the first of those who wait. */
-  function focusFirstWait({ failure, warps }: State): void {
-    const first = failure?.cycle?.[0];
-    const waiting = warps.find(({ cta, warp }) => cta === first?.cta && warp === first.warp);
-    if (!first || !waiting) return;
-    const group = waiting.groups.findIndex(([pc]) => code.ptxLine(pc) === first.ptxLine);
-    focus(first.cta, first.warp, Math.max(0, group), false);
+  /** The warp whose instruction failed; of a deadlock's circle, the first of those who wait. */
+  function focusFailed({ failure, warps, ctas }: State): void {
+    const index = failure?.cta?.join();
+    const own = ctas.find(([, x, y, z]) => `${x},${y},${z}` === index)?.[0];
+    const { cta, warp, ptxLine } = failure?.cycle?.[0] ?? { ...failure, cta: own };
+    const failed = warps.find((each) => each.cta === cta && each.warp === warp);
+    if (!failed || !ptxLine) return;
+    const group = failed.groups.findIndex(([pc]) => code.ptxLine(pc) === ptxLine);
+    focus(failed.cta, failed.warp, Math.max(0, group), false);
   }
 
   function sentenceOf(state: State): string {

@@ -3,6 +3,7 @@
 import {
   type Context,
   defineWidget,
+  format,
   framed,
   h,
   type LegendItem,
@@ -140,7 +141,7 @@ function render({ el, source, disposer }: Context<typeof LAYOUT>): void {
     if (!same) selected = undefined;
     frame.setHeader(source.get("header"));
     frame.setPlaceholder(null);
-    tileTitle.textContent = `Coordinates: ${shown.rows} rows, ${shown.columns} columns`;
+    tileTitle.textContent = `Coordinates: ${format.plural(shown.rows, "row")}, ${format.plural(shown.columns, "column")}`;
     placesTitle.textContent = placeTitle(next);
     banksTitle.textContent = "Banks 0–31 of this access: different words that each has to deliver";
     bankBox.hidden = shown.space !== "smem";

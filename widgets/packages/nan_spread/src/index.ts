@@ -109,11 +109,13 @@ function render({ el, source, selection, disposer }: Context<typeof NAN_SPREAD>)
     const all = events.map((each, i) => item(each, i + 1));
     const gap = h("li", { class: "sg-note snn-gap" }, `… ${format.plural(left, "more step")}`);
     const items = left ? [...all.slice(0, NEAR), gap, ...all.slice(-NEAR)] : all;
-    const reached = spread.reached(event).size - 1;
+    const reached = format.plural(spread.reached(event).size - 1, "later event");
+    const counted =
+      spread.shown.events > spread.shown.sentences.length ? `${reached} of those drawn` : reached;
     way.replaceChildren(
       h("div", { class: "sg-heading" }, "How it came here"),
       h("ol", { class: "sg-list snn-list" }, ...items),
-      h("p", { class: "sg-note" }, `From here it reached ${format.plural(reached, "later event")}.`),
+      h("p", { class: "sg-note" }, `From here it reached ${counted}.`),
     );
   }
 

@@ -8,6 +8,8 @@ import type { Machine, Texts } from "./protocol";
 import { intensityText, markRows, shortKind, si } from "./words";
 
 const HINT = "Press a point, or step: its counts, its time and how far below its roof it is.";
+const NONE =
+  "No point yet: pass a launch or a roofline.Point, or add what attention of some shape has to do (more).";
 
 export interface Actions {
   live: boolean;
@@ -21,8 +23,9 @@ export function pointPane(
   machine: Machine,
   texts: Texts,
   { live, open, remove }: Actions,
+  any: boolean,
 ): HTMLElement[] {
-  if (!spot) return [note(HINT)];
+  if (!spot) return [note(any ? HINT : NONE)];
   const { mark, index } = spot;
   const parts = [definitions(mark.label, markRows(mark, machine, texts))];
   if (!live) return parts;

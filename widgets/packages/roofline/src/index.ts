@@ -176,7 +176,9 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
     drawFigure(plotly, width, height);
     const hidden = source.get("marks").length - spots.length;
     if (tabs.current === "point")
-      pointPanel.replaceChildren(...pointPane(spots[at()], machine(), source.get("texts"), actions));
+      pointPanel.replaceChildren(
+        ...pointPane(spots[at()], machine(), source.get("texts"), actions, spots.length > 0),
+      );
     if (tabs.current === "points") pointsPanel.replaceChildren(...tablePane(spots, hidden, goTo));
     if (tabs.current === "ceilings") ceilingsPanel.replaceChildren(...ceilingsPane(machine()));
   });

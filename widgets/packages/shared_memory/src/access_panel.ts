@@ -82,7 +82,9 @@ export function accessPanel(goToEvent: (event: number) => void): AccessPanel {
     if (!shown || !theme) return;
     const by = (permutation.value || undefined) as Swizzle | undefined;
     const choice = choices[Math.max(0, picker.selectedIndex)];
+    const scrolled = instructions.firstElementChild?.scrollTop ?? 0;
     instructions.replaceChildren(instructionTable(shown, choice?.pc, by, goTo));
+    keepInSight(instructions, scrolled);
     tables.replaceChildren(...(choice?.bytes ? accessTables(choice, by, theme) : [NOTHING()]));
   };
   picker.addEventListener("change", () => {
@@ -107,6 +109,20 @@ export function accessPanel(goToEvent: (event: number) => void): AccessPanel {
       draw();
     },
   };
+}
+
+/** The list stands where it was scrolled to, or as near as shows the row of the access. */
+function keepInSight(instructions: HTMLElement, scrolled: number): void {
+  const list = instructions.firstElementChild;
+  if (!list) return;
+  list.scrollTop = scrolled;
+  const present = list.querySelector(".ssm-present");
+  const [head, foot] = [list.querySelector("thead"), list.querySelector("tfoot")];
+  if (!present || !head || !foot) return;
+  const [row, top] = [present.getBoundingClientRect(), head.getBoundingClientRect().bottom];
+  const bottom = foot.getBoundingClientRect().top;
+  if (row.top < top) list.scrollTop -= top - row.top;
+  else if (row.bottom > bottom) list.scrollTop += row.bottom - bottom;
 }
 
 const NOTHING = () =>
@@ -141,7 +157,7 @@ function instructionTable(
     );
   const heads = ["instruction", "source", "times", "B a lane", "passes", "at least"];
   if (by) heads.push("permuted");
-  const rows = worstFirst(banks).map((one) => {
+  const rows = worstFirst(banks, by).map((one) => {
     const { opcode = "access", source = "", line = 0 } = code[String(one.pc)] ?? {};
     const button = h(
       "button",
@@ -183,13 +199,15 @@ function instructionTable(
     h("tbody", {}, ...rows),
     h("tfoot", {}, all),
   );
-  const box = { class: "ssm-scroll ssm-tall", tabindex: 0, role: "group", "aria-label": "Instructions" };
+  const shown = present === undefined ? "ssm-tall" : "ssm-tall ssm-above"; // the access's own banks stand below
+  const box = { class: `ssm-scroll ${shown}`, tabindex: 0, role: "group", "aria-label": "Instructions" };
   return h("div", box, table);
 }
 
-/** Those with more passes than they need come first, the worst before the others. */
-function worstFirst(banks: readonly InstructionBanks[]): InstructionBanks[] {
-  return [...banks].sort((a, b) => b.passes - b.least - (a.passes - a.least));
+/** Those with more passes than they need come first, as they ran or permuted, the worst before the others. */
+function worstFirst(banks: readonly InstructionBanks[], by: Swizzle | undefined): InstructionBanks[] {
+  const lost = (one: InstructionBanks) => Math.max(one.passes, (by && one.permuted[by]) ?? 0) - one.least;
+  return [...banks].sort((a, b) => lost(b) - lost(a));
 }
 
 function passesCell(passes: number, least: number): HTMLElement {

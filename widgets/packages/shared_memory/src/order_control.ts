@@ -1,6 +1,6 @@
 // How many of a tile's chunks are lit: by a slider, or one after the other.
 
-import { type Disposer, h, setText } from "@sglab/core";
+import { type Disposer, format, h, setText } from "@sglab/core";
 import { button } from "@sglab/memory/parts";
 
 const PLAY_MS = 40;
@@ -32,7 +32,7 @@ export function orderControl(disposer: Disposer, changed: () => void): OrderCont
     lit = next;
     slider.max = String(count);
     slider.value = String(lit);
-    setText(text, `${lit} of ${count} chunks of 16 bytes`);
+    setText(text, `${format.count(lit)} of ${format.count(count)} chunks of 16 bytes`);
     changed();
   };
   const light = (next: number) => {
