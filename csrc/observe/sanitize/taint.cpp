@@ -79,7 +79,7 @@ Taint::Registers& Taint::warp(const Warp& w) {
   const auto code = static_cast<std::uint32_t>(program_->code.size());
   registers.tainted.reserve(program_->unset.size() + 8);
   for (std::uint32_t i = 0; i < program_->unset.size(); ++i)
-    registers.tainted.emplace_back(key_of(program_->unset[i]), Mask::both(0xffffffffu, code + i));
+    registers.tainted.emplace_back(key_of(program_->unset[i]), Mask::all(0xffffffffu, code + i));
   std::sort(registers.tainted.begin(), registers.tainted.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   return registers;
@@ -96,16 +96,14 @@ void Taint::assign(const Warp& w, const Mention& destination, std::uint32_t lane
   Registers& registers = warp(w);
   const std::uint32_t key = key_of(destination);
   const auto found = registers.at(key);
-  mask.low &= lanes;
-  mask.high &= lanes;
+  mask.keep(lanes);
   if (found == registers.tainted.end() || found->first != key) {
     if (mask.lanes() == 0) return;
     registers.tainted.insert(found, {key, mask});
     if (!unset_.contains(key)) ++registers.derived, ++derived_;
     return;
   }
-  found->second.low &= ~lanes;
-  found->second.high &= ~lanes;
+  found->second.keep(~lanes);
   found->second.add(mask);
   if (found->second.lanes() != 0) return;
   registers.tainted.erase(found);
