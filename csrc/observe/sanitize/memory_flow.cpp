@@ -198,6 +198,7 @@ void MemorySanitizer::flow_tmem(const Actor& actor, bool loads) {
   const auto [first, last] = taint_.mentions(static_cast<std::uint32_t>(actor.inst - w.code));
   const auto& form = payload<LdStForm>(actor.inst);
   CellFlags& flags = cells(*w.cluster, w.cta->rank);
+  const DerivedCells* const derived = of(w).derived[w.cta->rank].get();
   const TmemRange& r = tmem_use_.range;
   int reg = 0;
   for (const Mention* m = first; m != last; ++m) {
@@ -206,21 +207,31 @@ void MemorySanitizer::flow_tmem(const Actor& actor, bool loads) {
       continue;
     }
     if (m->definition != loads) continue;
-    const std::uint32_t stored = loads ? 0 : taint_.of(w, *m).lanes();
+    const Taint::Mask stored = loads ? Taint::Mask{} : taint_.of(w, *m);
     std::uint32_t bad = 0;
+    const std::uint32_t* computed = nullptr;  // where a cell's unknown value comes from
     for (int thread = 0; thread < 32; ++thread) {
       const TmemOffset at = ld_st_cell(form, thread, reg);
       const auto lane = r.lane + static_cast<std::uint32_t>(at.lane);
       const auto column = r.column + static_cast<std::uint32_t>(at.column);
       if (!loads) {
-        if ((stored >> thread & 1u) != 0) flags.clear(column, lane, 1);
+        if ((stored.lanes() >> thread & 1u) != 0)
+          derive(*w.cluster, {r.rank, lane, 1, column, form.sixteen_bit ? 2u : 1u}, stored.origin);
       } else if (!flags.at(column, lane) || (form.sixteen_bit && !flags.at(column + 1, lane))) {
         bad |= 1u << thread;
+      } else if (derived != nullptr) {
+        for (std::uint32_t c = column; c < column + (form.sixteen_bit ? 2u : 1u); ++c) {
+          if (!derived->cells.at(c, lane)) continue;
+          bad |= 1u << thread;
+          computed = &derived->origin[c];
+        }
       }
     }
     if (loads) {
       const std::uint64_t address = std::uint64_t{r.rank} << 32 | r.lane << 16 | r.column;
-      const std::uint32_t origin = bad != 0 ? taint_.loaded(actor, "tensor", address, 4) : 0;
+      const std::uint32_t origin = bad == 0              ? 0
+                                   : computed != nullptr ? *computed
+                                                         : taint_.loaded(actor, "tensor", address, 4);
       taint_.assign(w, *m, 0xffffffffu, Taint::Mask::all(bad, origin));
     }
     ++reg;

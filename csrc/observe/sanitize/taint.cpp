@@ -110,9 +110,10 @@ void Taint::assign(const Warp& w, const Mention& destination, std::uint32_t lane
   if (!unset_.contains(key)) --registers.derived, --derived_;
 }
 
-std::uint32_t Taint::loaded(const Actor& actor, const char* space, std::uint64_t address,
-                            std::uint64_t bytes) {
-  const std::uint32_t origin = pc_of(actor);
+std::uint32_t Taint::loaded(const Actor& actor, const char* space, std::uint64_t address, std::uint64_t bytes,
+                            bool second) {
+  const std::size_t before = second ? program_->code.size() + program_->unset.size() : 0;
+  const auto origin = static_cast<std::uint32_t>(before + pc_of(actor));
   origins_[origin] = {party(actor), space, address, bytes};
   return origin;
 }
@@ -127,7 +128,7 @@ void Taint::decides(const Actor& actor, const Mention& source, std::uint32_t lan
   finding.detector = "memory";
   Actor some = actor;
   some.lanes = mask.lanes() & lanes;
-  if (mask.origin >= code) {
+  if (mask.origin >= code && mask.origin - code < program_->unset.size()) {
     finding.kind = "uninitialised_register";
     finding.message = "register " + name_of(program_->unset[mask.origin - code]) +
                       " was never written, but its value " + how;

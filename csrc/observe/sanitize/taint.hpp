@@ -29,7 +29,9 @@ class Taint {
   struct Mask {
     static constexpr unsigned kParts = 4;
     std::uint32_t part[kParts]{};
-    std::uint32_t origin = 0;  // the instruction that loaded it; past the last: registers of Program::unset
+    // The instruction that loaded it; past the last: registers of Program::unset; past these: second values
+    // that instructions loaded.
+    std::uint32_t origin = 0;
     std::uint32_t low() const { return part[0] | part[1]; }
     std::uint32_t high() const { return part[2] | part[3]; }
     std::uint32_t lanes() const { return low() | high(); }
@@ -101,8 +103,10 @@ class Taint {
   // A tainted value decides something: a finding, if any of its lanes does. `how`: "decides where control
   // goes".
   void decides(const Actor& actor, const Mention& source, std::uint32_t lanes, const char* how);
-  // The value that the instruction loads was never written.
-  std::uint32_t loaded(const Actor& actor, const char* space, std::uint64_t address, std::uint64_t bytes);
+  // The value that the instruction loads was never written. `second`: besides another one, of which it has
+  // been said.
+  std::uint32_t loaded(const Actor& actor, const char* space, std::uint64_t address, std::uint64_t bytes,
+                       bool second = false);
 
  private:
   // What lanes at several instructions give each other.

@@ -139,8 +139,11 @@ KERNEL(mma_adds_to_nothing) {
   }
   __syncwarp();
   WAIT(&barrier, 0);
+  uint32_t value;
+  TENSOR_LOAD(value, base);
+  WAIT_LOAD();
+  out[threadIdx.x] = value;  // mma_adds_to_nothing: other
   DEALLOC(base);
-  out[threadIdx.x] = in[threadIdx.x];
 }
 
 KERNEL(mma_descriptor_without_version) {
@@ -171,4 +174,82 @@ KERNEL(mma_in_flight_at_dealloc) {
   if (kRight) WAIT(&barrier, 0);
   DEALLOC(base);  // mma_in_flight_at_dealloc: at
   out[threadIdx.x] = in[threadIdx.x];
+}
+
+// Rows 0 to 3 of B are written, so columns 0 to 3 of D are known, however often it is added to.
+KERNEL(mma_column_of_nothing) {
+  __shared__ alignas(1024) uint32_t a[1024], b[64];
+  __shared__ uint64_t barrier;
+  OWN_COLUMNS;
+  for (uint32_t i = threadIdx.x; i < 1024; i += blockDim.x) a[i] = 0x3c003c00;
+  for (uint32_t i = threadIdx.x; i < 64; i += blockDim.x) {
+    if (i % 32 < 16) b[i] = in[i];
+  }
+  if (threadIdx.x == 0) INIT(&barrier, 1);
+  FENCE_INIT();
+  FENCE_PROXY();
+  __syncwarp();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 2; ++i) MMA(base, operand(a, 1), operand(b, 1), i);  // mma_column_of_nothing: at
+    COMMIT(&barrier);
+  }
+  __syncwarp();
+  WAIT(&barrier, 0);
+  uint32_t value;
+  TENSOR_LOAD(value, base + (kRight ? 3 : 4));
+  WAIT_LOAD();
+  TENSOR_STORE(base, value);
+  WAIT_STORE();
+  TENSOR_LOAD(value, base);
+  WAIT_LOAD();
+  out[threadIdx.x] = value;  // mma_column_of_nothing: other
+  DEALLOC(base);
+}
+
+// Lanes 0 to 31 of D need as many rows of A.
+KERNEL(mma_row_of_nothing) {
+  __shared__ alignas(1024) uint32_t a[1024], b[64];
+  __shared__ uint64_t barrier;
+  OWN_COLUMNS;
+  for (uint32_t i = threadIdx.x; i < (kRight ? 256 : 248); i += blockDim.x) a[i] = 0x3c003c00;
+  for (uint32_t i = threadIdx.x; i < 64; i += blockDim.x) b[i] = in[i];
+  if (threadIdx.x == 0) INIT(&barrier, 1);
+  FENCE_INIT();
+  FENCE_PROXY();
+  __syncwarp();
+  if (threadIdx.x == 0) {
+    MMA(base, operand(a, 1), operand(b, 1), 0);  // mma_row_of_nothing: at
+    COMMIT(&barrier);
+  }
+  __syncwarp();
+  WAIT(&barrier, 0);
+  uint32_t value;
+  TENSOR_LOAD(value, base);
+  WAIT_LOAD();
+  out[threadIdx.x] = value;  // mma_row_of_nothing: other
+  DEALLOC(base);
+}
+
+// Column 0 of D is written before it is added to, the others are not.
+KERNEL(mma_adds_to_column_of_nothing) {
+  __shared__ alignas(1024) uint32_t a[1024], b[64];
+  __shared__ uint64_t barrier;
+  OWN_COLUMNS;
+  fill(a, b, &barrier, in);
+  TENSOR_STORE(base, 0);
+  WAIT_STORE();
+  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+  __syncwarp();
+  if (threadIdx.x == 0) {
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    MMA(base, operand(a, 1), operand(b, 1), 1);  // mma_adds_to_column_of_nothing: at
+    COMMIT(&barrier);
+  }
+  __syncwarp();
+  WAIT(&barrier, 0);
+  uint32_t value;
+  TENSOR_LOAD(value, base + (kRight ? 0 : 1));
+  WAIT_LOAD();
+  out[threadIdx.x] = value;  // mma_adds_to_column_of_nothing: other
+  DEALLOC(base);
 }
