@@ -95,6 +95,7 @@ TENSOR = (
     Fault("mma_adds_to_nothing", "uninitialised_read", (0, 0), 32, arch="sm_100a"),
     Fault("mma_adds_to_column_of_nothing", "uninitialised_read", (0, 0), 32, arch="sm_100a"),
     Fault("mma_column_of_nothing", "uninitialised_read", (0, 0), 32, arch="sm_100a"),
+    Fault("mma_column_of_transposed_nothing", "uninitialised_read", (0, 0), 32, arch="sm_100a"),
     Fault("mma_row_of_nothing", "uninitialised_read", (0, 0), 32, arch="sm_100a"),
     Fault("mma_descriptor_without_version", "bad_descriptor", block=32, arch="sm_100a", fails=True),
     Fault("mma_in_flight_at_dealloc", "tmem_dealloc_in_flight", (0, 0), 32, arch="sm_100a"),
