@@ -117,9 +117,10 @@ constexpr std::array<const char*, kSize<Cost>> kCosts{
 };
 
 constexpr const char* kTaintRules[] = {
-    "compute",     "halves",  "logic",       "carries",   "convert",    "convert pair", "shift left",
-    "shift right", "permute", "pack",        "decide",    "select",     "shuffle",      "warp wide",
-    "wgmma",       "access",  "matrix rows", "tmem load", "tmem store", "control",      "nothing",
+    "compute",      "halves",     "parts",       "logic",   "carries", "convert",
+    "convert pair", "shift left", "shift right", "permute", "pack",    "decide",
+    "select",       "shuffle",    "warp wide",   "wgmma",   "access",  "matrix rows",
+    "tmem load",    "tmem store", "control",     "nothing",
 };
 constexpr const char* kOrderNames[] = {"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "sc"};
 constexpr const char* kScopeNames[] = {"cta", "cluster", "gpu", "sys"};

@@ -80,10 +80,11 @@ enum class Event : std::uint8_t {
 // How uninitialised values go through it.
 enum class TaintRule : std::uint8_t {
   kCompute,  // results are tainted where a source is
-  kHalves,   // the same for each half of the registers: packed arithmetic, bitwise logic, copies
+  kHalves,   // the same for each half of the registers: packed arithmetic
+  kParts,    // the same for each quarter: bitwise logic
   kLogic,    // and, or (Value says which), a lop3's table, a comparison combined with a predicate: the same,
              // but for what known operands decide alone
-  kCarries,  // integer sums and products: a half depends on itself and the bits below it
+  kCarries,  // integer sums and products: a part depends on itself and the bits below it
   kConvert,  // cvt of an integer: what its types cut off does not count
   kConvertPair,  // cvt of two values into the halves of one
   kShiftLeft,    // by a constant

@@ -13,7 +13,7 @@ KERNEL = """
 .address_size 64
 .entry halves(.param .u64 out) {{
   .shared .align 8 .b8 words[8];
-  .reg .b16 %h<4>, %nones, %ones; .reg .b32 %r<8>, %none, %one; .reg .f32 %f<4>;
+  .reg .b16 %h<8>, %nones, %ones; .reg .b32 %r<8>, %none, %one; .reg .f32 %f<4>;
   .reg .b64 %rd<8>, %nonel, %out;
   ld.param.u64 %out, [out];
   mov.u32 %one, 7;
@@ -93,6 +93,48 @@ def test_only_the_half_that_is_taken_counts(half: str, name: str, body: str) -> 
 )
 def test_a_half_that_matters_is_found(body: str) -> None:
     assert kinds("  .reg .pred %p1;\n" + body) == ["uninitialised_register"]
+
+
+# {b0, b1, b2, b3} of which only b1 was written, in %r3; what is done with it, with byte {n} (finding unless 1).
+BYTES = {
+    "store": "shr.u32 %r4, %r3, {bits}; st.global.u8 [%out], %r4;",
+    "arithmetic shift": "shl.b32 %r4, %r3, {left}; shr.s32 %r4, %r4, 24; st.global.u32 [%out], %r4;",
+    "permute": "prmt.b32 %r4, %r3, 0, {selector}; st.global.u32 [%out], %r4;",
+    "mask": "and.b32 %r4, %r3, {mask}; st.global.u32 [%out], %r4;",
+    "lop3": "lop3.b32 %r4, %r3, {mask}, 0, 0xc0; st.global.u32 [%out], %r4;",
+    "unpack": "mov.b32 {{%b4, %b5, %b6, %b7}}, %r3; cvt.u32.u8 %r4, %b{at}; st.global.u32 [%out], %r4;",
+    "unpack twice": "mov.b32 {{%h1, %h2}}, %r3; mov.b16 {{%b4, %b5}}, %h1; mov.b16 {{%b6, %b7}}, %h2; "
+    "cvt.u32.u8 %r4, %b{at}; st.global.u32 [%out], %r4;",
+    "memory": "st.shared.u32 [words], %r3; ld.shared.u8 %r4, [words+{n}]; st.global.u32 [%out], %r4;",
+    "memory as a whole": "st.shared.u32 [words], %r3; ld.shared.u32 %r4, [words]; shr.u32 %r4, %r4, {bits}; "
+    "st.global.u8 [%out], %r4;",
+    "vector of bytes": "st.shared.u32 [words], %r3; ld.shared.v4.u8 {{%h4, %h5, %h6, %h7}}, [words]; "
+    "st.global.u8 [%out], %h{at};",
+    "shuffle": "shfl.sync.idx.b32 %r4, %r3, 0, 31, -1; shr.u32 %r4, %r4, {bits}; st.global.u8 [%out], %r4;",
+}
+
+
+@pytest.mark.parametrize("byte", range(4))
+@pytest.mark.parametrize("body", BYTES.values(), ids=BYTES)
+def test_a_byte_counts_alone(body: str, byte: int) -> None:
+    pack = "  .reg .b8 %b<8>; cvt.u8.u32 %b1, %one; mov.b32 %r3, {%b0, %b1, %b2, %b3};\n"
+    numbers = {"n": byte, "bits": 8 * byte, "at": 4 + byte, "left": 24 - 8 * byte}
+    found = kinds(pack + body.format(**numbers, selector=0x4440 + byte, mask=0xFF << 8 * byte))
+    assert len(found) == (byte != 1)
+
+
+def test_a_byte_alone_is_stored() -> None:
+    """As CUTLASS's FP4 kernels write two values: a byte is packed with three that hold nothing."""
+    pack = "  .reg .b8 %b<4>; cvt.rn.satfinite.e2m1x2.f32 %b0, 0f3F800000, 0f40000000; "
+    pack += "mov.b32 %r3, {%b0, %b1, %b2, %b3};\n"
+    assert kinds(pack + "st.global.u8 [%out], %r3;") == []
+    assert kinds(pack + "st.global.u16 [%out], %r3;") == ["uninitialised_register"]
+
+
+def test_a_sum_of_halves_has_no_bytes() -> None:
+    pack = "  .reg .b8 %b<4>; cvt.u8.u32 %b0, %one; cvt.u8.u32 %b2, %one; mov.b32 %r3, {%b0, %b1, %b2, %b3};\n"
+    assert kinds(pack + "add.u32 %r4, %r3, %r3; st.global.u8 [%out], %r4;") == []
+    assert kinds(pack + "add.f16x2 %r4, %r3, %r3; st.global.u8 [%out], %r4;") == ["uninitialised_register"]
 
 
 @pytest.mark.parametrize("body", ["f16x2", "bf16x2"])

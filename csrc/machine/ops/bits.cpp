@@ -33,9 +33,9 @@ constexpr T shift_right(T a, u32 n) {
     return n <= most ? static_cast<T>(a >> (n & most)) : T{0};
 }
 
-constexpr Effects kLogic = does::computes(Cost::kLogic, TaintRule::kHalves);
+constexpr Effects kLogic = does::computes(Cost::kLogic, TaintRule::kParts);
 constexpr Effects kLookUp = does::computes(Cost::kLogic, TaintRule::kLogic);
-constexpr Effects kPredicate = does::computes(Cost::kFree, TaintRule::kHalves);
+constexpr Effects kPredicate = does::computes(Cost::kFree, TaintRule::kParts);
 constexpr Effects kPermute = does::computes(Cost::kAlu, TaintRule::kPermute);
 constexpr Effects kCounts = does::computes(Cost::kCountBits);
 

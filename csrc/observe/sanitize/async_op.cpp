@@ -16,7 +16,11 @@ AsyncOp seen(const BulkOperation& op) {
 AsyncOp seen(const TensorOperation& op) {
   constexpr AsyncOp::Kind kKinds[] = {AsyncOp::Kind::kMma, AsyncOp::Kind::kTmemCopy,
                                       AsyncOp::Kind::kTmemShift};
-  return {op.issuer.operation, kKinds[static_cast<unsigned>(op.kind)], Proxy::kAsync, kNoMbarrier};
+  return {.id = op.issuer.operation,
+          .kind = kKinds[static_cast<unsigned>(op.kind)],
+          .proxy = Proxy::kAsync,
+          .mbarrier = kNoMbarrier,
+          .tensor = &op};
 }
 
 AsyncOp seen(const TensorCommit& commit) {

@@ -125,9 +125,10 @@ struct AsyncOp {
   std::uint64_t id;
   Kind kind;
   Proxy proxy;
-  std::uint32_t mbarrier;       // signalled; kNoMbarrier: none
-  std::uint32_t signalled = 0;  // CTAs signalled at that offset, by rank; 0: the one addressed
-  bool grouped = false;         // completes in the issuing lane's bulk group
+  std::uint32_t mbarrier;                   // signalled; kNoMbarrier: none
+  std::uint32_t signalled = 0;              // CTAs signalled at that offset, by rank; 0: the one addressed
+  bool grouped = false;                     // completes in the issuing lane's bulk group
+  const TensorOperation* tensor = nullptr;  // kMma, kTmemCopy, kTmemShift: all of it, for the event's time
 };
 
 // tcgen05 instructions that act immediately. kStore's cells are written by the warp's next wait::st at the

@@ -33,6 +33,7 @@ void MemorySanitizer::cluster_started(const Cluster& cluster) {
     flags.set(0, kSharedReserved);
   }
   m.tensor.resize(cluster.ctas.size());
+  m.derived.resize(cluster.ctas.size());
   for (std::size_t slot = 0; slot < cluster.warps.size() && program.local_bytes != 0; ++slot) {
     ByteFlags& flags = m.local.emplace_back(std::size_t{32} * program.local_bytes);
     // Calls copy parameters and results without being seen.
@@ -139,25 +140,46 @@ void MemorySanitizer::performed(const Actor& actor, const AsyncOp& op, const Foo
   }
 }
 
-void MemorySanitizer::judge(const Actor& actor, const AsyncOp& op, const Footprint& footprint) {
-  Finding finding;
-  finding.detector = "memory";
-  finding.kind = "uninitialised_read";
-  finding.at = party(actor);
+const Range* MemorySanitizer::find_unwritten(const Actor& actor, const Footprint& footprint) {
   std::vector<ByteFlags>& shared = of(*actor.warp).shared;
   for (const Range& range : footprint.reads) {
     if (range.space == Space::kShared &&
         shared[rank_of(range.address)].all(offset_of(range.address), range.bytes))
       continue;
-    if (initialised(*actor.warp, range.space, 0, range.address, range.bytes)) continue;
-    finding.space = name_of(range.space);
-    finding.address = range.address;
-    finding.bytes = range.bytes;
-    finding.message = "an asynchronous operation reads " + std::to_string(range.bytes) + " bytes of " +
-                      finding.space + " memory at " + hex(range.address) + ", not all of which were written";
+    if (!initialised(*actor.warp, range.space, 0, range.address, range.bytes)) return &range;
+  }
+  return nullptr;
+}
+
+// Whether an operation adds to a range.
+bool MemorySanitizer::is_written(const TmemRange& range, const Footprint& footprint) {
+  return std::any_of(footprint.tmem_writes.begin(), footprint.tmem_writes.end(), [&](const TmemRange& one) {
+    return one.rank == range.rank && one.lane == range.lane && one.lanes == range.lanes &&
+           one.column == range.column && one.columns == range.columns;
+  });
+}
+
+void MemorySanitizer::judge(const Actor& actor, const AsyncOp& op, const Footprint& footprint) {
+  Finding finding;
+  finding.detector = "memory";
+  finding.kind = "uninitialised_read";
+  finding.at = party(actor);
+  const Range* const unwritten = find_unwritten(actor, footprint);
+  if (op.kind == AsyncOp::Kind::kMma) {
+    taint_product(actor, *op.tensor, footprint, unwritten);
+  } else if (unwritten != nullptr) {
+    finding.space = name_of(unwritten->space);
+    finding.address = unwritten->address;
+    finding.bytes = unwritten->bytes;
+    finding.message = "an asynchronous operation reads " + std::to_string(unwritten->bytes) + " bytes of " +
+                      finding.space + " memory at " + hex(unwritten->address) +
+                      ", not all of which were written";
     return findings.report(std::move(finding));
+  } else if (any_derived(of(*actor.warp))) {
+    taint_moved(actor, op, footprint);
   }
   for (const TmemRange& range : footprint.tmem_reads) {
+    if (op.kind == AsyncOp::Kind::kMma && is_written(range, footprint)) continue;  // D
     CellFlags& flags = cells(*actor.warp->cluster, range.rank);
     for (std::uint32_t c = range.column; c < range.column + range.columns; ++c) {
       if (flags.all(c, range.lane, range.lanes)) continue;
@@ -185,12 +207,15 @@ void MemorySanitizer::tensor_memory(const Actor& actor, const TmemUse& use) {
   switch (use.op) {
     case TmemUse::Op::kAlloc:
       for (std::uint32_t c = r.column; c < r.column + r.columns; ++c) flags.clear(c, 0, TensorMemory::kLanes);
+      forget_derived(*actor.warp->cluster, {r.rank, 0, TensorMemory::kLanes, r.column, r.columns});
       return;
     case TmemUse::Op::kStore: {
       const auto& form = payload<LdStForm>(actor.inst);
       for (int reg = 0; reg < ld_st_registers(form); ++reg) {
         if (form.shape == LdStShape::k32x32b && !form.sixteen_bit) {
           flags.set(r.column + static_cast<std::uint32_t>(reg), r.lane, 32);
+          forget_derived(*actor.warp->cluster,
+                         {r.rank, r.lane, 32, r.column + static_cast<std::uint32_t>(reg), 1});
           continue;
         }
         for (int thread = 0; thread < 32; ++thread) {
@@ -199,6 +224,7 @@ void MemorySanitizer::tensor_memory(const Actor& actor, const TmemUse& use) {
           const auto column = r.column + static_cast<std::uint32_t>(at.column);
           flags.set(column, lane, 1);
           if (form.sixteen_bit) flags.set(column + 1, lane, 1);
+          forget_derived(*actor.warp->cluster, {r.rank, lane, 1, column, form.sixteen_bit ? 2u : 1u});
         }
       }
       return;
@@ -206,6 +232,7 @@ void MemorySanitizer::tensor_memory(const Actor& actor, const TmemUse& use) {
     case TmemUse::Op::kLoad:
       for (std::uint32_t c = r.column; c < r.column + r.columns && !found_bad_; ++c)
         found_bad_ = !flags.all(c, r.lane, r.lanes);
+      found_bad_ = found_bad_ || derived(*actor.warp->cluster, r).has_value();
       return;
     default:
       return;

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -25,7 +28,8 @@ inline const char* name_of(Space space) {
 // the result. So a value that was never written taints the register that it is loaded into, taint follows the
 // data (Taint), and a finding is made where it decides something: a branch, an address, a store to global
 // memory, a barrier, an asynchronous operation. Bytes that an asynchronous operation itself reads are
-// judged immediately.
+// judged immediately, but for operands of tcgen05.mma: these taint the rows and columns of D that they make,
+// and D where it is added to.
 class MemorySanitizer final : public Detector {
  public:
   MemorySanitizer(Findings& findings, std::shared_ptr<MarkedMemory> marked);
@@ -59,10 +63,16 @@ class MemorySanitizer final : public Detector {
   void flow(const Actor& actor, std::uint32_t group);
 
  private:
+  // Cells of a tensor memory that were computed from something that was never written.
+  struct DerivedCells {
+    CellFlags cells;
+    std::array<std::uint32_t, TensorMemory::kColumns> origin{};  // as in Taint::Mask, by column
+  };
   struct Memories {
-    std::vector<ByteFlags> shared;                   // by CTA rank
-    std::vector<ByteFlags> local;                    // by warp, 32 lanes one after the other
-    std::vector<std::unique_ptr<CellFlags>> tensor;  // by CTA rank; made by the first allocation
+    std::vector<ByteFlags> shared;                       // by CTA rank
+    std::vector<ByteFlags> local;                        // by warp, 32 lanes one after the other
+    std::vector<std::unique_ptr<CellFlags>> tensor;      // by CTA rank; made by the first allocation
+    std::vector<std::unique_ptr<DerivedCells>> derived;  // by CTA rank; made by the first such cell
   };
   struct SeenAccess {
     Access access;
@@ -81,7 +91,23 @@ class MemorySanitizer final : public Detector {
   void find_bad(const Actor& actor, const Access& access);
   bool initialised(const Warp& w, Space space, int lane, std::uint64_t address, std::uint32_t bytes);
   void written(const Warp& w, Space space, int lane, std::uint64_t address, std::uint32_t bytes);
+  // The first range in shared or global memory that has bytes which were never written.
+  const Range* find_unwritten(const Actor& actor, const Footprint& footprint);
   void judge(const Actor& actor, const AsyncOp& op, const Footprint& footprint);
+  static bool is_written(const TmemRange& range, const Footprint& footprint);
+  bool adds_to_unwritten(const Cluster& cluster, const Footprint& footprint);
+  void taint_product(const Actor& actor, const TensorOperation& op, const Footprint& footprint,
+                     const Range* unwritten);
+  void taint_moved(const Actor& actor, const AsyncOp& op, const Footprint& footprint);
+  std::optional<std::uint32_t> taints_all(const Cluster& cluster, const TensorOperation& op,
+                                          const Footprint& footprint);
+  static bool any_derived(const Memories& memories) {
+    return std::any_of(memories.derived.begin(), memories.derived.end(),
+                       [](const auto& one) { return one != nullptr; });
+  }
+  void derive(const Cluster& cluster, const TmemRange& range, std::uint32_t origin);
+  std::optional<std::uint32_t> derived(const Cluster& cluster, const TmemRange& range);
+  void forget_derived(const Cluster& cluster, const TmemRange& range);
   void flow_access(const Actor& actor, std::uint32_t group);
   void flow_stored(const Actor& actor);
   void flow_loaded(const Actor& actor);

@@ -109,9 +109,11 @@ void MemorySanitizer::flow_loaded(const Actor& actor) {
   const std::uint32_t each = type_bytes(type);
   for (const Mention* m = first; m != last; ++m) {
     if (!m->definition) continue;
-    const std::uint32_t begin = element_of(*m) * each, middle = begin + each / 2, end = begin + each;
-    in.low = found_bad_ ? bad_lanes(begin, each > 1 ? middle : end) : 0;
-    in.high = found_bad_ ? bad_lanes(middle, end) : 0;
+    const std::uint32_t begin = element_of(*m) * each;
+    for (unsigned part = 0; part < Taint::Mask::kParts; ++part) {
+      const auto bytes = Taint::bytes_of_part(part, each);
+      in.part[part] = found_bad_ ? bad_lanes(begin + bytes.begin, begin + bytes.end) : 0;
+    }
     taint_.assign(w, *m, actor.lanes, taint_.loaded_into(*m, type, in));
   }
 }
@@ -129,15 +131,17 @@ std::uint32_t MemorySanitizer::bad_lanes(std::uint32_t begin, std::uint32_t end)
 // A tainted value makes the bytes that it is stored to uninitialised again.
 void MemorySanitizer::taint_stored(const Warp& w, const SeenAccess& seen, std::uint32_t begin,
                                    std::uint32_t bytes, Taint::Mask mask) {
-  for (std::uint32_t rest = seen.access.lanes & mask.lanes(); rest != 0; rest &= rest - 1) {
-    const int lane = first_lane(rest);
-    const bool low = (mask.low >> lane & 1u) != 0, high = (mask.high >> lane & 1u) != 0;
-    const std::uint64_t address = seen.address[lane] + begin + (low ? 0 : bytes / 2);
-    const std::uint32_t lost = low && high ? bytes : low ? (bytes + 1) / 2 : bytes - bytes / 2;
-    if (seen.access.space == Space::kShared)
-      of(w).shared[rank_of(address)].clear(offset_of(address), lost);
-    else if (seen.access.space == Space::kLocal)
-      local_of(w).clear(static_cast<std::uint64_t>(lane) * w.program->local_bytes + address, lost);
+  for (unsigned part = 0; part < Taint::Mask::kParts; ++part) {
+    const auto lost = Taint::bytes_of_part(part, bytes);
+    for (std::uint32_t rest = seen.access.lanes & mask.part[part]; rest != 0; rest &= rest - 1) {
+      const int lane = first_lane(rest);
+      const std::uint64_t address = seen.address[lane] + begin + lost.begin;
+      const std::uint32_t count = lost.end - lost.begin;
+      if (seen.access.space == Space::kShared)
+        of(w).shared[rank_of(address)].clear(offset_of(address), count);
+      else if (seen.access.space == Space::kLocal)
+        local_of(w).clear(static_cast<std::uint64_t>(lane) * w.program->local_bytes + address, count);
+    }
   }
 }
 
@@ -167,7 +171,7 @@ void MemorySanitizer::flow_matrix_rows(const Actor& actor) {
       if ((any >> (8 * matrix + row) & 1u) != 0)
         lanes |= transposed ? 0x11111111u << row / 2 : 0xfu << 4 * row;
     }
-    taint_.assign(w, *m, 0xffffffffu, Taint::Mask::both(lanes, in.origin));
+    taint_.assign(w, *m, 0xffffffffu, Taint::Mask::all(lanes, in.origin));
     ++matrix;
   }
 }
@@ -182,7 +186,7 @@ void MemorySanitizer::flow_tile(const Actor& actor) {
     const SeenAccess& seen = seen_.front();
     const auto origin =
         taint_.loaded(actor, name_of(seen.access.space), seen.address[lane], seen.access.bytes);
-    in = Taint::Mask::both(0xffffffffu, origin);
+    in = Taint::Mask::all(0xffffffffu, origin);
   }
   for (const Mention* m = first; m != last; ++m) {
     if (m->definition) taint_.assign(*actor.warp, *m, 0xffffffffu, in);
@@ -194,6 +198,7 @@ void MemorySanitizer::flow_tmem(const Actor& actor, bool loads) {
   const auto [first, last] = taint_.mentions(static_cast<std::uint32_t>(actor.inst - w.code));
   const auto& form = payload<LdStForm>(actor.inst);
   CellFlags& flags = cells(*w.cluster, w.cta->rank);
+  const DerivedCells* const derived = of(w).derived[w.cta->rank].get();
   const TmemRange& r = tmem_use_.range;
   int reg = 0;
   for (const Mention* m = first; m != last; ++m) {
@@ -202,23 +207,32 @@ void MemorySanitizer::flow_tmem(const Actor& actor, bool loads) {
       continue;
     }
     if (m->definition != loads) continue;
-    Taint::Mask mask = loads ? Taint::Mask{} : taint_.of(w, *m);
+    const Taint::Mask stored = loads ? Taint::Mask{} : taint_.of(w, *m);
+    std::uint32_t bad = 0;
+    const std::uint32_t* computed = nullptr;  // where a cell's unknown value comes from
     for (int thread = 0; thread < 32; ++thread) {
       const TmemOffset at = ld_st_cell(form, thread, reg);
       const auto lane = r.lane + static_cast<std::uint32_t>(at.lane);
       const auto column = r.column + static_cast<std::uint32_t>(at.column);
       if (!loads) {
-        if ((mask.lanes() >> thread & 1u) != 0) flags.clear(column, lane, 1);
+        if ((stored.lanes() >> thread & 1u) != 0)
+          derive(*w.cluster, {r.rank, lane, 1, column, form.sixteen_bit ? 2u : 1u}, stored.origin);
       } else if (!flags.at(column, lane) || (form.sixteen_bit && !flags.at(column + 1, lane))) {
-        mask.low |= 1u << thread;
+        bad |= 1u << thread;
+      } else if (derived != nullptr) {
+        for (std::uint32_t c = column; c < column + (form.sixteen_bit ? 2u : 1u); ++c) {
+          if (!derived->cells.at(c, lane)) continue;
+          bad |= 1u << thread;
+          computed = &derived->origin[c];
+        }
       }
     }
     if (loads) {
-      mask.high = mask.low;
-      if (mask.low != 0)
-        mask.origin =
-            taint_.loaded(actor, "tensor", std::uint64_t{r.rank} << 32 | r.lane << 16 | r.column, 4);
-      taint_.assign(w, *m, 0xffffffffu, mask);
+      const std::uint64_t address = std::uint64_t{r.rank} << 32 | r.lane << 16 | r.column;
+      const std::uint32_t origin = bad == 0              ? 0
+                                   : computed != nullptr ? *computed
+                                                         : taint_.loaded(actor, "tensor", address, 4);
+      taint_.assign(w, *m, 0xffffffffu, Taint::Mask::all(bad, origin));
     }
     ++reg;
   }

@@ -72,6 +72,12 @@ class CellFlags {
                   [&](const std::uint64_t& word, std::uint64_t mask) { found &= (word & mask) == mask; });
     return found;
   }
+  bool any(std::uint32_t column, std::uint32_t lane, std::uint32_t lanes) {
+    bool found = false;
+    for_each_word(column, lane, lanes,
+                  [&](const std::uint64_t& word, std::uint64_t mask) { found |= (word & mask) != 0; });
+    return found;
+  }
   bool at(std::uint32_t column, std::uint32_t lane) const {
     return column < cells_.size() && (cells_[column][lane / 64 & 1] >> (lane % 64) & 1) != 0;
   }

@@ -79,7 +79,7 @@ Taint::Registers& Taint::warp(const Warp& w) {
   const auto code = static_cast<std::uint32_t>(program_->code.size());
   registers.tainted.reserve(program_->unset.size() + 8);
   for (std::uint32_t i = 0; i < program_->unset.size(); ++i)
-    registers.tainted.emplace_back(key_of(program_->unset[i]), Mask::both(0xffffffffu, code + i));
+    registers.tainted.emplace_back(key_of(program_->unset[i]), Mask::all(0xffffffffu, code + i));
   std::sort(registers.tainted.begin(), registers.tainted.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   return registers;
@@ -96,25 +96,24 @@ void Taint::assign(const Warp& w, const Mention& destination, std::uint32_t lane
   Registers& registers = warp(w);
   const std::uint32_t key = key_of(destination);
   const auto found = registers.at(key);
-  mask.low &= lanes;
-  mask.high &= lanes;
+  mask.keep(lanes);
   if (found == registers.tainted.end() || found->first != key) {
     if (mask.lanes() == 0) return;
     registers.tainted.insert(found, {key, mask});
     if (!unset_.contains(key)) ++registers.derived, ++derived_;
     return;
   }
-  found->second.low &= ~lanes;
-  found->second.high &= ~lanes;
+  found->second.keep(~lanes);
   found->second.add(mask);
   if (found->second.lanes() != 0) return;
   registers.tainted.erase(found);
   if (!unset_.contains(key)) --registers.derived, --derived_;
 }
 
-std::uint32_t Taint::loaded(const Actor& actor, const char* space, std::uint64_t address,
-                            std::uint64_t bytes) {
-  const std::uint32_t origin = pc_of(actor);
+std::uint32_t Taint::loaded(const Actor& actor, const char* space, std::uint64_t address, std::uint64_t bytes,
+                            bool second) {
+  const std::size_t before = second ? program_->code.size() + program_->unset.size() : 0;
+  const auto origin = static_cast<std::uint32_t>(before + pc_of(actor));
   origins_[origin] = {party(actor), space, address, bytes};
   return origin;
 }
@@ -129,7 +128,7 @@ void Taint::decides(const Actor& actor, const Mention& source, std::uint32_t lan
   finding.detector = "memory";
   Actor some = actor;
   some.lanes = mask.lanes() & lanes;
-  if (mask.origin >= code) {
+  if (mask.origin >= code && mask.origin - code < program_->unset.size()) {
     finding.kind = "uninitialised_register";
     finding.message = "register " + name_of(program_->unset[mask.origin - code]) +
                       " was never written, but its value " + how;

@@ -24,19 +24,39 @@ class Taint {
     std::string space;
     std::uint64_t address = 0, bytes = 0;
   };
-  // Tainted lanes, for the lower and the upper half of a register: compilers pack values with nothing.
+  // Tainted lanes, for each quarter of a register, the lowest first: compilers pack values with nothing. A
+  // byte of a narrow register has several.
   struct Mask {
-    std::uint32_t low = 0, high = 0;
-    std::uint32_t origin = 0;  // the instruction that loaded it; past the last: registers of Program::unset
-    std::uint32_t lanes() const { return low | high; }
+    static constexpr unsigned kParts = 4;
+    std::uint32_t part[kParts]{};
+    // The instruction that loaded it; past the last: registers of Program::unset; past these: second values
+    // that instructions loaded.
+    std::uint32_t origin = 0;
+    std::uint32_t low() const { return part[0] | part[1]; }
+    std::uint32_t high() const { return part[2] | part[3]; }
+    std::uint32_t lanes() const { return low() | high(); }
     void add(const Mask& other) {
       if (other.lanes() == 0) return;
-      low |= other.low;
-      high |= other.high;
+      for (unsigned i = 0; i < kParts; ++i) part[i] |= other.part[i];
       origin = other.origin;
     }
-    static Mask both(std::uint32_t lanes, std::uint32_t origin) { return {lanes, lanes, origin}; }
+    // Leaves out all other lanes.
+    void keep(std::uint32_t lanes) {
+      for (std::uint32_t& one : part) one &= lanes;
+    }
+    static Mask all(std::uint32_t lanes, std::uint32_t origin) { return halves(lanes, lanes, origin); }
+    static Mask halves(std::uint32_t low, std::uint32_t high, std::uint32_t origin) {
+      return {{low, low, high, high}, origin};
+    }
   };
+  // The bytes of a value of `bytes` that one of its quarters has a part in.
+  struct Bytes {
+    std::uint32_t begin, end;
+  };
+  static Bytes bytes_of_part(unsigned part, std::uint32_t bytes) {
+    const std::uint32_t begin = bytes * part / Mask::kParts;
+    return {begin, std::max(begin + 1, bytes * (part + 1) / Mask::kParts)};
+  }
 
   static constexpr std::uint32_t kSlotUnit = 64;  // places of registers are multiples of this
 
@@ -66,7 +86,7 @@ class Taint {
   Mask stored(const Warp& w, const Mention& source, std::uint32_t bytes);
   // What a register gets from a load of an element that `mask` describes.
   Mask loaded_into(const Mention& destination, Type element, Mask mask);
-  // An `and`, `or`, lop3 or a comparison combined with a predicate is about to be executed: which halves of
+  // An `and`, `or`, lop3 or a comparison combined with a predicate is about to be executed: which parts of
   // its results depend on what is tainted.
   void look_at_logic(const Warp& w, const Inst* inst);
   // Something whose result depends on all of a set of lanes is about to be executed: the sets, before
@@ -83,8 +103,10 @@ class Taint {
   // A tainted value decides something: a finding, if any of its lanes does. `how`: "decides where control
   // goes".
   void decides(const Actor& actor, const Mention& source, std::uint32_t lanes, const char* how);
-  // The value that the instruction loads was never written.
-  std::uint32_t loaded(const Actor& actor, const char* space, std::uint64_t address, std::uint64_t bytes);
+  // The value that the instruction loads was never written. `second`: besides another one, of which it has
+  // been said.
+  std::uint32_t loaded(const Actor& actor, const char* space, std::uint64_t address, std::uint64_t bytes,
+                       bool second = false);
 
  private:
   // What lanes at several instructions give each other.

@@ -75,8 +75,7 @@ Taint::Mask Taint::given(const Actor& actor) {
       if (!m->definition && m->field != kGuard) in.add(taken(actor, *m, result_bytes));
     }
   }
-  in.low &= actor.lanes;
-  in.high &= actor.lanes;
+  in.keep(actor.lanes);
   return in;
 }
 
@@ -99,7 +98,7 @@ void Taint::take(const Actor& actor, Mask& in) {
   const auto met =
       std::find_if(all.begin(), all.end(), [&](const Met& m) { return (m.left & actor.lanes) != 0; });
   in = met->given;
-  if (in.lanes() != 0 && rule(pc_of(actor)) == Rule::kWarpWide) in = Mask::both(met->all, in.origin);
+  if (in.lanes() != 0 && rule(pc_of(actor)) == Rule::kWarpWide) in = Mask::all(met->all, in.origin);
   met->left &= ~actor.lanes;
   if (met->left == 0) all.erase(met);
 }
@@ -115,7 +114,7 @@ void Taint::compute(const Actor& actor, std::uint32_t group) {
   if (!known(w).met.empty()) [[unlikely]]
     take(actor, in);
   else if (in.lanes() != 0 && rule(pc) == Rule::kWarpWide)
-    in = Mask::both(sets_with(actor, in.lanes()), in.origin);
+    in = Mask::all(sets_with(actor, in.lanes()), in.origin);
   if (rule(pc) == Rule::kShuffle) shuffle(actor, in);
   for (const Mention* m = first; m != last; ++m) {
     if (!m->definition) continue;
@@ -123,7 +122,7 @@ void Taint::compute(const Actor& actor, std::uint32_t group) {
     assign(w, *m, actor.lanes, second ? logic_[1] : in);
     // Whether these lanes have the old or the new value is arbitrary.
     const std::uint32_t undecided = guard.lanes() & group;
-    if (undecided != 0) assign(w, *m, undecided, Mask::both(undecided, guard.origin));
+    if (undecided != 0) assign(w, *m, undecided, Mask::all(undecided, guard.origin));
   }
 }
 
@@ -140,32 +139,40 @@ void Taint::select(const Actor& actor, std::uint32_t group) {
     if (m->field == static_cast<std::uint16_t>(Field::kB)) b = mask;
   }
   const std::uint32_t takes_a = predicate_lanes(w, actor.inst->c);
-  Mask chosen{a.low & takes_a, a.high & takes_a, a.origin};
-  chosen.add({b.low & ~takes_a, b.high & ~takes_a, b.origin});
+  a.keep(takes_a);
+  b.keep(~takes_a);
+  Mask chosen = a;
+  chosen.add(b);
   for (const Mention* m = first; m != last; ++m) {
     if (m->definition) assign(w, *m, actor.lanes, chosen);
   }
 }
 
-// mov: {a, b} = c, c = {a, b} or a = b. A vector's registers are in Inst::extra, the lowest first.
+// mov: {a, b} = c, c = {a, b} or a = b, with two or four registers in a vector. They are in Inst::extra, the
+// lowest first.
 void Taint::pack(const Actor& actor) {
   const Warp& w = *actor.warp;
   const auto [first, last] = mentions(pc_of(actor));
   constexpr auto kFirst = static_cast<std::uint16_t>(Field::kExtra);
-  const std::size_t parts = actor.inst->extra == nullptr ? 0 : actor.inst->extra->refs.size();
-  const auto is_upper = [&](const Mention& m) { return 2u * (m.field - kFirst) >= parts; };
+  const auto count =
+      actor.inst->extra == nullptr ? 1u : static_cast<unsigned>(actor.inst->extra->refs.size());
+  // The quarter of the whole register that has quarter `part` of an element.
+  const auto place = [&](const Mention& m, unsigned part) {
+    return m.field < kFirst ? part : (Mask::kParts * (m.field - kFirst) + part) / count;
+  };
   Mask in;
   for (const Mention* m = first; m != last; ++m) {
     if (m->definition || m->field == kGuard) continue;
-    Mask mask = of(w, *m);
-    if (m->field >= kFirst) (is_upper(*m) ? mask.low : mask.high) = 0;
-    if (m->field >= kFirst) (is_upper(*m) ? mask.high : mask.low) = of(w, *m).lanes();
-    in.add(mask);
+    const Mask mask = of(w, *m);
+    if (mask.lanes() == 0) continue;
+    in.origin = mask.origin;
+    for (unsigned part = 0; part < Mask::kParts; ++part) in.part[place(*m, part)] |= mask.part[part];
   }
   for (const Mention* m = first; m != last; ++m) {
     if (!m->definition) continue;
-    const std::uint32_t half = m->field >= kFirst && is_upper(*m) ? in.high : in.low;
-    assign(w, *m, actor.lanes, m->field >= kFirst ? Mask::both(half, in.origin) : in);
+    Mask out{{}, in.origin};
+    for (unsigned part = 0; part < Mask::kParts; ++part) out.part[part] = in.part[place(*m, part)];
+    assign(w, *m, actor.lanes, out);
   }
 }
 
@@ -223,11 +230,13 @@ std::uint32_t Taint::shuffled(const Actor& actor, std::uint32_t source) const {
 // "Results are undefined for a thread that sources a register from an inactive thread or a thread that is not
 // in membermask" (PTX ISA).
 void Taint::shuffle(const Actor& actor, Mask& in) {
-  if (in.lanes() != 0) in = {shuffled(actor, in.low), shuffled(actor, in.high), in.origin};
+  if (in.lanes() != 0) {
+    for (std::uint32_t& part : in.part) part = shuffled(actor, part);
+  }
   if (absent_ == 0) return;
   Actor takers = actor;
   takers.lanes = std::exchange(absent_, 0);
-  in.add(Mask::both(takers.lanes, loaded(takers, "", 0, 0)));
+  in.add(Mask::all(takers.lanes, loaded(takers, "", 0, 0)));
 }
 
 // Accumulators that the instruction does not add to need no value.
@@ -245,7 +254,7 @@ void Taint::wgmma(const Actor& actor) {
     const auto index = static_cast<std::uint16_t>(m->field - extra_field);
     if (index < accumulators) continue;
     if (index < accumulators + a_registers) {
-      if (const Mask mask = of(w, *m); mask.lanes() != 0) in = Mask::both(0xffffffffu, mask.origin);
+      if (const Mask mask = of(w, *m); mask.lanes() != 0) in = Mask::all(0xffffffffu, mask.origin);
     } else {
       decides(actor, *m, actor.lanes, "is an operand of an asynchronous operation");
     }

@@ -92,7 +92,11 @@ TENSOR = (
     Fault("tmem_never_written", "uninitialised_read", (0, 0), 32, arch="sm_100a"),
     Fault("tmem_store_not_waited_for", "tmem_store_unfinished", (0, 0), 32, arch="sm_100a"),
     Fault("tmem_group_sizes_mixed", "cta_group_mixed", (0, 0), 32, arch="sm_100a"),
-    Fault("mma_adds_to_nothing", "uninitialised_read", block=32, arch="sm_100a"),
+    Fault("mma_adds_to_nothing", "uninitialised_read", (0, 0), 32, arch="sm_100a"),
+    Fault("mma_adds_to_column_of_nothing", "uninitialised_read", (0, 0), 32, arch="sm_100a"),
+    Fault("mma_column_of_nothing", "uninitialised_read", (0, 0), 32, arch="sm_100a"),
+    Fault("mma_column_of_transposed_nothing", "uninitialised_read", (0, 0), 32, arch="sm_100a"),
+    Fault("mma_row_of_nothing", "uninitialised_read", (0, 0), 32, arch="sm_100a"),
     Fault("mma_descriptor_without_version", "bad_descriptor", block=32, arch="sm_100a", fails=True),
     Fault("mma_in_flight_at_dealloc", "tmem_dealloc_in_flight", (0, 0), 32, arch="sm_100a"),
 )

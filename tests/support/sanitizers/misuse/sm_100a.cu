@@ -20,12 +20,16 @@
       "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(ADDRESS(barrier)) \
       : "memory")
 // 128 x 8 x 16, f16 into f32; adds to D if `adds` says so.
-#define MMA(d, a, b, adds)                                                                                   \
+#define MMA(d, a, b, adds) MMA_OF(d, a, b, adds, 0u)
+// The same; `more` of the instruction descriptor: with kTransposedB N runs along contiguous bytes of B.
+#define MMA_OF(d, a, b, adds, more)                                                                          \
   asm volatile(                                                                                              \
       "{ .reg .pred p; setp.ne.u32 p, %4, 0;\n tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p; }" :: \
           "r"(d),                                                                                            \
-      "l"(a), "l"(b), "r"(1u << 4 | (8u >> 3) << 17 | (128u >> 4) << 24), "r"(adds)                          \
+      "l"(a), "l"(b), "r"(1u << 4 | (8u >> 3) << 17 | (128u >> 4) << 24 | (more)), "r"(adds)                 \
       : "memory")
+
+constexpr uint32_t kTransposedB = 1u << 16;
 
 // One warp's columns, allocated and released by that warp.
 #define OWN_COLUMNS          \
@@ -139,8 +143,11 @@ KERNEL(mma_adds_to_nothing) {
   }
   __syncwarp();
   WAIT(&barrier, 0);
+  uint32_t value;
+  TENSOR_LOAD(value, base);
+  WAIT_LOAD();
+  out[threadIdx.x] = value;  // mma_adds_to_nothing: other
   DEALLOC(base);
-  out[threadIdx.x] = in[threadIdx.x];
 }
 
 KERNEL(mma_descriptor_without_version) {
@@ -171,4 +178,108 @@ KERNEL(mma_in_flight_at_dealloc) {
   if (kRight) WAIT(&barrier, 0);
   DEALLOC(base);  // mma_in_flight_at_dealloc: at
   out[threadIdx.x] = in[threadIdx.x];
+}
+
+// Rows 0 to 3 of B are written, so columns 0 to 3 of D are known, however often it is added to.
+KERNEL(mma_column_of_nothing) {
+  __shared__ alignas(1024) uint32_t a[1024], b[64];
+  __shared__ uint64_t barrier;
+  OWN_COLUMNS;
+  for (uint32_t i = threadIdx.x; i < 1024; i += blockDim.x) a[i] = 0x3c003c00;
+  for (uint32_t i = threadIdx.x; i < 64; i += blockDim.x) {
+    if (i % 32 < 16) b[i] = in[i];
+  }
+  if (threadIdx.x == 0) INIT(&barrier, 1);
+  FENCE_INIT();
+  FENCE_PROXY();
+  __syncwarp();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 2; ++i) MMA(base, operand(a, 1), operand(b, 1), i);  // mma_column_of_nothing: at
+    COMMIT(&barrier);
+  }
+  __syncwarp();
+  WAIT(&barrier, 0);
+  uint32_t value;
+  TENSOR_LOAD(value, base + (kRight ? 3 : 4));
+  WAIT_LOAD();
+  TENSOR_STORE(base, value);
+  WAIT_STORE();
+  TENSOR_LOAD(value, base);
+  WAIT_LOAD();
+  out[threadIdx.x] = value;  // mma_column_of_nothing: other
+  DEALLOC(base);
+}
+
+// Lanes 0 to 31 of D need as many rows of A.
+KERNEL(mma_row_of_nothing) {
+  __shared__ alignas(1024) uint32_t a[1024], b[64];
+  __shared__ uint64_t barrier;
+  OWN_COLUMNS;
+  for (uint32_t i = threadIdx.x; i < (kRight ? 256 : 248); i += blockDim.x) a[i] = 0x3c003c00;
+  for (uint32_t i = threadIdx.x; i < 64; i += blockDim.x) b[i] = in[i];
+  if (threadIdx.x == 0) INIT(&barrier, 1);
+  FENCE_INIT();
+  FENCE_PROXY();
+  __syncwarp();
+  if (threadIdx.x == 0) {
+    MMA(base, operand(a, 1), operand(b, 1), 0);  // mma_row_of_nothing: at
+    COMMIT(&barrier);
+  }
+  __syncwarp();
+  WAIT(&barrier, 0);
+  uint32_t value;
+  TENSOR_LOAD(value, base);
+  WAIT_LOAD();
+  out[threadIdx.x] = value;  // mma_row_of_nothing: other
+  DEALLOC(base);
+}
+
+// Column 0 of D is written before it is added to, the others are not.
+KERNEL(mma_adds_to_column_of_nothing) {
+  __shared__ alignas(1024) uint32_t a[1024], b[64];
+  __shared__ uint64_t barrier;
+  OWN_COLUMNS;
+  fill(a, b, &barrier, in);
+  TENSOR_STORE(base, 0);
+  WAIT_STORE();
+  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+  __syncwarp();
+  if (threadIdx.x == 0) {
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    MMA(base, operand(a, 1), operand(b, 1), 1);  // mma_adds_to_column_of_nothing: at
+    COMMIT(&barrier);
+  }
+  __syncwarp();
+  WAIT(&barrier, 0);
+  uint32_t value;
+  TENSOR_LOAD(value, base + (kRight ? 0 : 1));
+  WAIT_LOAD();
+  out[threadIdx.x] = value;  // mma_adds_to_column_of_nothing: other
+  DEALLOC(base);
+}
+
+// Four elements of each line of K are written, which are columns 0 to 3 of D.
+KERNEL(mma_column_of_transposed_nothing) {
+  __shared__ alignas(1024) uint32_t a[1024], b[128];
+  __shared__ uint64_t barrier;
+  OWN_COLUMNS;
+  for (uint32_t i = threadIdx.x; i < 1024; i += blockDim.x) a[i] = 0x3c003c00;
+  for (uint32_t i = threadIdx.x; i < 128; i += blockDim.x) {
+    if (i % 4 < 2) b[i] = in[i];
+  }
+  if (threadIdx.x == 0) INIT(&barrier, 1);
+  FENCE_INIT();
+  FENCE_PROXY();
+  __syncwarp();
+  if (threadIdx.x == 0) {
+    MMA_OF(base, operand(a, 1), operand(b, 1), 0, kTransposedB);  // mma_column_of_transposed_nothing: at
+    COMMIT(&barrier);
+  }
+  __syncwarp();
+  WAIT(&barrier, 0);
+  uint32_t value;
+  TENSOR_LOAD(value, base + (kRight ? 3 : 4));
+  WAIT_LOAD();
+  out[threadIdx.x] = value;  // mma_column_of_transposed_nothing: other
+  DEALLOC(base);
 }

@@ -7,18 +7,17 @@
 #include "machine/ops/operands.hpp"
 #include "observe/sanitize/taint.hpp"
 
-// What the halves of a result have from the halves of a source: compilers pack a value with one that was
+// What the parts of a result have from the parts of a source: compilers pack a value with one that was
 // never written, and take the first out again.
 namespace sglab::emu {
 namespace {
 
 using Mask = Taint::Mask;
 
-bool in_lower(unsigned byte, unsigned bytes) {
-  return bytes == 1 || byte < bytes / 2;
-}
-bool in_upper(unsigned byte, unsigned bytes) {
-  return bytes == 1 || byte >= bytes / 2;
+// Whether a byte of a register is in one of its quarters, or has it in itself.
+bool meets(unsigned byte, unsigned bytes, unsigned part) {
+  const auto [begin, end] = Taint::bytes_of_part(part, bytes);
+  return begin <= byte && byte < end;
 }
 
 // Tainted lanes of some bytes of a register, bit n for byte n.
@@ -26,8 +25,8 @@ std::uint32_t lanes_of(const Mask& mask, unsigned bytes, std::uint32_t which) {
   std::uint32_t lanes = 0;
   for (unsigned byte = 0; byte < bytes; ++byte) {
     if ((which >> byte & 1u) == 0) continue;
-    if (in_lower(byte, bytes)) lanes |= mask.low;
-    if (in_upper(byte, bytes)) lanes |= mask.high;
+    for (unsigned part = 0; part < Mask::kParts; ++part)
+      lanes |= meets(byte, bytes, part) ? mask.part[part] : 0;
   }
   return lanes;
 }
@@ -35,11 +34,11 @@ std::uint32_t lanes_of(const Mask& mask, unsigned bytes, std::uint32_t which) {
 // `sources(i)`: which bytes of the source byte i of the result depends on.
 template <class F>
 Mask moved(const Mask& mask, unsigned source_bytes, unsigned result_bytes, F sources) {
-  Mask result{0, 0, mask.origin};
+  Mask result{{}, mask.origin};
   for (unsigned byte = 0; byte < result_bytes; ++byte) {
     const std::uint32_t lanes = lanes_of(mask, source_bytes, sources(byte));
-    if (in_lower(byte, result_bytes)) result.low |= lanes;
-    if (in_upper(byte, result_bytes)) result.high |= lanes;
+    for (unsigned part = 0; part < Mask::kParts; ++part)
+      result.part[part] |= meets(byte, result_bytes, part) ? lanes : 0;
   }
   return result;
 }
@@ -55,7 +54,7 @@ std::optional<std::uint64_t> constant(const Warp& w, Ref ref, unsigned bytes) {
 // cvt cuts its source to the one type, extends it, cuts that to the other, and extends it to the register.
 Mask converted(const Mask& mask, Type to, Type from, unsigned source_bytes, unsigned result_bytes) {
   const unsigned read = type_bytes(from), kept = type_bytes(to);
-  if (is_float(to)) return Mask::both(lanes_of(mask, source_bytes, (1u << read) - 1), mask.origin);
+  if (is_float(to)) return Mask::all(lanes_of(mask, source_bytes, (1u << read) - 1), mask.origin);
   return moved(mask, source_bytes, result_bytes, [&](unsigned byte) {
     if (byte >= kept) {
       if (!is_signed(to)) return 0u;
@@ -86,14 +85,15 @@ std::uint64_t value_of(const Warp& w, Ref ref, unsigned bytes, int lane) {
   return bytes == 2 ? lanes16(w, ref)[lane] : bytes == 4 ? lanes32(w, ref)[lane] : lanes64(w, ref)[lane];
 }
 
-// The lanes in which every bit of a half is `bit`.
+// The lanes in which every bit of a quarter is `bit`.
 Mask filled(const Warp& w, Ref ref, unsigned bytes, bool bit) {
-  const std::uint64_t half = (std::uint64_t{1} << 4 * bytes) - 1, other = bit ? ~std::uint64_t{0} : 0;
+  const unsigned bits = 8 * bytes / Mask::kParts;
+  const std::uint64_t quarter = (std::uint64_t{1} << bits) - 1, other = bit ? ~std::uint64_t{0} : 0;
   Mask result;
   for (int lane = 0; lane < 32; ++lane) {
     const std::uint64_t differs = value_of(w, ref, bytes, lane) ^ other;
-    if ((differs & half) == 0) result.low |= 1u << lane;
-    if ((differs >> 4 * bytes & half) == 0) result.high |= 1u << lane;
+    for (unsigned part = 0; part < Mask::kParts; ++part)
+      result.part[part] |= ((differs >> part * bits & quarter) == 0 ? 1u : 0u) << lane;
   }
   return result;
 }
@@ -143,10 +143,10 @@ void Taint::combine(const Warp& w, const Inst* inst, const LogicSources& from, c
     Mask left = from.unknown[1 - i];
     if (left.lanes() == 0) continue;  // nothing that this one could decide
     const std::uint32_t holds = result.predicate ? predicate_lanes(w, operands[i]) : 0;
-    const Mask decided = result.predicate ? Mask::both(ones ? holds : ~holds, 0)
+    const Mask decided = result.predicate ? Mask::all(ones ? holds : ~holds, 0)
                                           : filled(w, operands[i], bytes_of(result), ones);
-    left.low &= ~(decided.low & ~from.unknown[i].low);
-    left.high &= ~(decided.high & ~from.unknown[i].high);
+    for (unsigned part = 0; part < Mask::kParts; ++part)
+      left.part[part] &= ~(decided.part[part] & ~from.unknown[i].part[part]);
     logic_[0].add(left);
   }
 }
@@ -172,18 +172,19 @@ void Taint::compare(const Warp& w, const Inst* inst, const LogicSources& from, c
   }
   const std::uint32_t origin = unknown != 0 ? from.unknown[2].origin : compared.origin;
   if (!result.predicate) {
-    if (!pair) compared = Mask::both(compared.lanes(), compared.origin);
-    logic_[0] = {(compared.low & ~decided) | unknown, (compared.high & ~decided) | unknown, origin};
+    if (!pair) compared = Mask::all(compared.lanes(), compared.origin);
+    logic_[0] =
+        Mask::halves((compared.low() & ~decided) | unknown, (compared.high() & ~decided) | unknown, origin);
     return;
   }
   for (int i = 0; i < 2; ++i) {
-    const std::uint32_t open = !pair ? compared.lanes() : i == 0 ? compared.low : compared.high;
+    const std::uint32_t open = !pair ? compared.lanes() : i == 0 ? compared.low() : compared.high();
     const std::uint32_t alone = (ones ? holds[i] : ~holds[i]) & ~open;
-    logic_[i] = Mask::both((open & ~decided) | (unknown & ~alone), origin);
+    logic_[i] = Mask::all((open & ~decided) | (unknown & ~alone), origin);
   }
 }
 
-// lop3: what the table gives for all that the unknown halves could be. Of lop3.and and lop3.or, d != 0 is
+// lop3: what the table gives for all that the unknown bytes could be. Of lop3.and and lop3.or, d != 0 is
 // known if d is, or if a known bit of it is one.
 void Taint::look_up(const Warp& w, const Inst* inst, const LogicSources& from) {
   Mask any;
@@ -192,13 +193,14 @@ void Taint::look_up(const Warp& w, const Inst* inst, const LogicSources& from) {
   const bool predicate = inst->extra != nullptr && !inst->extra->refs.empty();
   const bool ones = (inst->imm & kTableOr) != 0;
   const Ref operands[] = {inst->a, inst->b, inst->c};
-  std::uint32_t low = 0, high = 0, some = 0, open = 0;
+  std::uint32_t some = 0, open = 0;
   for (int lane = 0; lane < 32; ++lane) {
     std::uint32_t given[3], unknown[3];
     for (int i = 0; i < 3; ++i) {
       given[i] = lanes32(w, operands[i])[lane];
-      unknown[i] =
-          (from.unknown[i].low >> lane & 1u) * 0xffffu | (from.unknown[i].high >> lane & 1u) * 0xffff0000u;
+      unknown[i] = 0;
+      for (unsigned part = 0; part < Mask::kParts; ++part)
+        unknown[i] |= (from.unknown[i].part[part] >> lane & 1u) * (0xffu << 8 * part);
     }
     const std::uint32_t value = table_value(inst->imm, given);
     std::uint32_t differs = 0;
@@ -207,16 +209,16 @@ void Taint::look_up(const Warp& w, const Inst* inst, const LogicSources& from) {
       for (unsigned i = 0; i < 3; ++i) other[i] = given[i] ^ ((flip >> i & 1u) != 0 ? unknown[i] : 0);
       differs |= value ^ table_value(inst->imm, other);
     }
-    low |= ((differs & 0xffff) != 0 ? 1u : 0u) << lane;
-    high |= (differs >> 16 != 0 ? 1u : 0u) << lane;
+    for (unsigned part = 0; part < Mask::kParts; ++part)
+      logic_[0].part[part] |= ((differs >> 8 * part & 0xff) != 0 ? 1u : 0u) << lane;
     some |= (value != 0 ? 1u : 0u) << lane;
     open |= (differs != 0 && (value & ~differs) == 0 ? 1u : 0u) << lane;
   }
-  logic_[0] = {low, high, any.origin};
+  logic_[0].origin = any.origin;
   if (!predicate) return;
   const std::uint32_t q = predicate_lanes(w, inst->extra->refs[0]), unknown = from.unknown[3].lanes();
   const std::uint32_t by_q = (ones ? q : ~q) & ~unknown, by_value = (ones ? some : ~some) & ~open;
-  logic_[1] = Mask::both((open & ~by_q) | (unknown & ~by_value), any.origin);
+  logic_[1] = Mask::all((open & ~by_q) | (unknown & ~by_value), any.origin);
 }
 
 unsigned Taint::bytes_of(const Mention& m) {
@@ -234,12 +236,15 @@ Taint::Mask Taint::stored(const Warp& w, const Mention& source, std::uint32_t by
   const Mask mask = of(w, source);
   const unsigned width = bytes_of(source);
   if (bytes >= width) return mask;
-  return Mask::both(lanes_of(mask, width, (1u << bytes) - 1), mask.origin);
+  return moved(mask, width, bytes, [](unsigned byte) { return 1u << byte; });
 }
 
 Taint::Mask Taint::loaded_into(const Mention& destination, Type element, Mask mask) {
-  if (type_bytes(element) >= bytes_of(destination)) return mask;
-  return {mask.lanes(), is_signed(element) ? mask.lanes() : 0, mask.origin};
+  const unsigned bytes = type_bytes(element), width = bytes_of(destination);
+  if (bytes >= width) return mask;
+  return moved(mask, bytes, width, [&](unsigned byte) {
+    return byte < bytes ? 1u << byte : is_signed(element) ? 1u << (bytes - 1) : 0u;
+  });
 }
 
 Taint::Mask Taint::taken(const Actor& actor, const Mention& source, unsigned result_bytes) {
@@ -249,14 +254,19 @@ Taint::Mask Taint::taken(const Actor& actor, const Mention& source, unsigned res
   if (mask.lanes() == 0) return mask;
   const unsigned bytes = bytes_of(source);
   const bool is_a = source.field == static_cast<std::uint16_t>(Field::kA);
-  const Mask all = Mask::both(mask.lanes(), mask.origin);
+  const Mask all = Mask::all(mask.lanes(), mask.origin);
   switch (how.taint) {
     case Rule::kConvert:
       return converted(mask, how.to, how.type, bytes, result_bytes);
     case Rule::kConvertPair:
-      return is_a ? Mask{0, mask.lanes(), mask.origin} : Mask{mask.lanes(), 0, mask.origin};
-    case Rule::kCarries:
-      return {mask.low, mask.lanes(), mask.origin};
+      return is_a ? Mask::halves(0, mask.lanes(), mask.origin) : Mask::halves(mask.lanes(), 0, mask.origin);
+    case Rule::kHalves:
+      return Mask::halves(mask.low(), mask.high(), mask.origin);
+    case Rule::kCarries: {
+      Mask carried = mask;
+      for (unsigned part = 1; part < Mask::kParts; ++part) carried.part[part] |= carried.part[part - 1];
+      return carried;
+    }
     case Rule::kShiftLeft:
     case Rule::kShiftRight: {
       const auto by = constant(w, actor.inst->b, 4);
