@@ -110,9 +110,10 @@ struct ClusterRaces {
   // By shared::cluster address. Most CTAs of a large grid may leave without touching their shared memory, so
   // it is shadowed only when one does.
   Shadow::Cell* shared_cell(std::uint64_t address) {
+    constexpr std::uint32_t kBytes = Shadow::kBlockBytes;
     std::vector<Shadow::Cell>& cells = shared_cells[address >> kSharedRankShift];
-    if (cells.empty()) SpareShadows::take(spare.cells, cells, (cluster.shared_bytes + 3) / 4);
-    return &cells[(address & kSharedOffsetMask) / 4];
+    if (cells.empty()) SpareShadows::take(spare.cells, cells, (cluster.shared_bytes + kBytes - 1) / kBytes);
+    return &cells[(address & kSharedOffsetMask) / kBytes];
   }
   std::uint8_t* shared_value(std::uint64_t address) {
     std::vector<std::uint8_t>& values = shared_values[address >> kSharedRankShift];
@@ -122,7 +123,7 @@ struct ClusterRaces {
   const std::uint8_t* shared_byte(std::uint64_t address) const {
     return cluster.ctas[address >> kSharedRankShift].shared + (address & kSharedOffsetMask);
   }
-  // The cells of tensor memory are sixteen lanes of one column, by sixteenth and column.
+  // The words of tensor memory are sixteen lanes of one column, by sixteenth and column.
   static constexpr std::uint32_t kTensorLanes = 16, kTensorColumns = 512;
   std::vector<Shadow::Cell>& tensor_of(std::uint32_t rank);
   void forget_tensor(const TmemRange& range);
@@ -131,10 +132,10 @@ struct ClusterRaces {
 // Global memory, by page.
 class GlobalShadow : public Shadow {
  public:
-  static constexpr std::uint64_t kPageBytes = 4096;
+  static constexpr std::uint64_t kPageBytes = 4096, kPageBlocks = kPageBytes / kBlockBytes;
   void forget();
   struct Page {
-    std::unique_ptr<Cell[]> cells;
+    std::unique_ptr<Cell[]> cells;  // kPageBlocks
     std::unique_ptr<std::uint8_t[]> values;
 
     // What threads have written to it.
