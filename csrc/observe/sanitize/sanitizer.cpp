@@ -77,12 +77,14 @@ Sanitizer::Sanitizer(Detectors detectors, std::shared_ptr<MarkedMemory> marked,
     detectors_.push_back(std::move(barriers));
   }
   if (detectors.races) {
-    detectors_.push_back(std::make_unique<races::RaceDetector>(findings_));
+    std::shared_ptr<const races::LaunchMemory> before;
+    if (overlaps && grids != nullptr) before = grids->latest();
+    detectors_.push_back(std::make_unique<races::RaceDetector>(findings_, grids));
     auto wgmma = std::make_unique<WgmmaRegisters>(findings_);
     wgmma_ = wgmma.get();
     detectors_.push_back(std::move(wgmma));
-    if (grids != nullptr)
-      detectors_.push_back(std::make_unique<GridDependency>(findings_, std::move(grids), overlaps));
+    if (before != nullptr)
+      detectors_.push_back(std::make_unique<GridDependency>(findings_, std::move(before)));
   }
 }
 Sanitizer::~Sanitizer() = default;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "isa/aperture.hpp"
 #include "observe/sanitize/races/detector.hpp"
@@ -38,15 +39,19 @@ void copy_blocks(std::uint8_t* to, const std::uint8_t* from, std::uint32_t bytes
 
 }  // namespace
 
+RaceDetector::RaceDetector(Findings& findings, std::shared_ptr<GridHistory> history)
+    : Detector(findings),
+      history_(history == nullptr ? std::make_shared<GridHistory>() : std::move(history)) {}
+
 void RaceDetector::launched(const Launch&) {
   clusters_.clear();
   last_ = nullptr;
-  global_.forget();
+  memory_ = history_->begin();
   left_.clear();
 }
 
 void RaceDetector::cluster_started(const Cluster& cluster) {
-  clusters_[cluster.index] = std::make_unique<ClusterRaces>(cluster, spare_);
+  clusters_[cluster.index] = std::make_unique<ClusterRaces>(cluster, memory_->spare);
   last_ = nullptr;
 }
 
@@ -72,7 +77,7 @@ Record RaceDetector::record_of(const Actor& actor, const Strand& strand) const {
 void RaceDetector::accessed(const Actor& actor, const Access& access) {
   if (access.space != Space::kGlobal && access.space != Space::kShared) return;
   ClusterRaces& cluster = state(actor);
-  Shadow& shadow = access.space == Space::kGlobal ? global_ : cluster.shared;
+  Shadow& shadow = access.space == Space::kGlobal ? memory_->global : cluster.shared;
   const bool strong = access.atomic || access.order != Order::kWeak;
   cluster.threads.each_part(*actor.warp, access.lanes, [&](Strand& strand, std::uint32_t lanes) {
     cluster.threads.tick(strand);
@@ -111,7 +116,7 @@ void RaceDetector::map_used(const Actor& actor, const Access& access) {
       judgement.reads_map = true;
       judgement.map = access.address[lane];
       judgement.lane = lane;
-      Shadow::Touch touch{.record = global_.enter(record), .lane = lane};
+      Shadow::Touch touch{.record = memory_->global.enter(record), .lane = lane};
       touch_bytes(cluster, judgement, touch, {Space::kGlobal, access.address[lane], access.bytes});
     }
   });
@@ -183,8 +188,8 @@ bool RaceDetector::touch_row(ClusterRaces& cluster, const Judgement& judgement, 
   const bool global = row.space == Space::kGlobal;
   const std::uint64_t offset = row.address % GlobalShadow::kPageBytes;
   if (global) row.count = std::min<std::uint32_t>(row.count, (GlobalShadow::kPageBytes - offset) / kBytes);
-  const Shadow& shadow = global ? global_ : cluster.shared;
-  GlobalShadow::Page* const page = global ? &global_.find(row.address) : nullptr;
+  const Shadow& shadow = global ? memory_->global : cluster.shared;
+  GlobalShadow::Page* const page = global ? &memory_->global.find(row.address) : nullptr;
   Shadow::Cell* const blocks = global ? &page->cells[offset / kBytes] : cluster.shared_cell(row.address);
   if (!shadow.touch_settled(blocks, row.count, row.lane, row.step, touch)) return false;
   if (!judgement.stores) return true;
@@ -209,13 +214,13 @@ void RaceDetector::touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shad
     if (copy != nullptr) copy_few(copy, judgement.now, range.bytes);
     return;
   }
-  Shadow& shadow = global ? global_ : cluster.shared;
+  Shadow& shadow = global ? memory_->global : cluster.shared;
   std::uint64_t begin = range.address;
   const std::uint64_t end = begin + range.bytes;
   while (begin < end) {
     const std::uint64_t word = begin / 4;
     Shadow::Cell* const block =
-        global ? &global_.find(begin).cells[begin % GlobalShadow::kPageBytes / Shadow::kBlockBytes]
+        global ? &memory_->global.find(begin).cells[begin % GlobalShadow::kPageBytes / Shadow::kBlockBytes]
                : cluster.shared_cell(begin);
     judgement.address = begin;
     std::uint64_t stop = std::min(end, 4 * word + 4);
@@ -245,7 +250,7 @@ std::uint8_t* RaceDetector::written(ClusterRaces& cluster, Judgement& judgement,
   std::uint8_t* copy;
   if (space == Space::kGlobal) {
     judgement.now = reinterpret_cast<const std::uint8_t*>(address);
-    copy = global_.find(address).written() + address % GlobalShadow::kPageBytes;
+    copy = memory_->global.find(address).written() + address % GlobalShadow::kPageBytes;
   } else {
     judgement.now = cluster.shared_byte(address);
     copy = cluster.shared_value(address);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "observe/sanitize/detector.hpp"
+#include "observe/sanitize/grids.hpp"
 #include "observe/sanitize/races/judgement.hpp"
 #include "observe/sanitize/races/state.hpp"
 
@@ -19,7 +20,7 @@ namespace sglab::emu::races {
 // order that was run, but only between accesses that the run made.
 class RaceDetector final : public Detector {
  public:
-  using Detector::Detector;
+  RaceDetector(Findings& findings, std::shared_ptr<GridHistory> history);
 
   void launched(const Launch& launch) override;
   void cluster_started(const Cluster& cluster) override;
@@ -87,10 +88,10 @@ class RaceDetector final : public Detector {
   void perform_tensor(ClusterRaces& cluster, const Actor& actor, const Issued& op,
                       const Footprint& footprint);
 
-  SpareShadows spare_;  // outlives the clusters that leave theirs
+  std::shared_ptr<GridHistory> history_;
+  std::shared_ptr<LaunchMemory> memory_;  // outlives the clusters that leave theirs
   std::map<std::uint64_t, std::unique_ptr<ClusterRaces>> clusters_;
   ClusterRaces* last_ = nullptr;  // among them, that was asked for
-  GlobalShadow global_;
   std::unordered_map<std::uint64_t, Leavings> left_;  // by global address
 };
 

@@ -137,7 +137,7 @@ void RaceDetector::performed(const Actor& actor, const AsyncOp& op, const Footpr
         judgement.warps = range.warps;
         if (made.record.role == Role::kCopy) place_copy(cluster, op, range, record);
         if (range.space == Space::kShared) visit(cluster, actor, range.address, record);
-        touch = {.record = (range.space == Space::kGlobal ? global_ : cluster.shared).enter(record),
+        touch = {.record = (range.space == Space::kGlobal ? memory_->global : cluster.shared).enter(record),
                  .writes = writes};
         last = where;
       }

@@ -230,6 +230,17 @@ void Shadow::touch_bytes(Cell& block, std::uint32_t word, unsigned bytes, Touch&
   put(block, words);
 }
 
+bool Shadow::was_touched(const Cell& block, std::uint32_t begin, std::uint32_t end, bool written) const {
+  const auto is = [&](const Cell& cell) { return cell.write != 0 || (!written && cell.read != 0); };
+  if ((block.write & kFlag) == 0) return is(block);
+  const Parts& words = parts_[block.write & ~kFlag];
+  for (std::uint32_t byte = begin; byte < end; ++byte) {
+    const Cell& word = words[byte / 4];
+    if (is((word.write & kFlag) == 0 ? word : parts_[word.write & ~kFlag][byte % 4])) return true;
+  }
+  return false;
+}
+
 void Shadow::forget(Cell& block) {
   if ((block.write & kFlag) != 0) free_parts_.push_back(block.write & ~kFlag);
   block = {};

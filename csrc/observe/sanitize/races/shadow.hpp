@@ -101,6 +101,8 @@ class Shadow {
   void touch_bytes(Cell& block, std::uint32_t word, unsigned bytes, Touch& touch, Judge& judge);
   // Nobody has touched the block.
   void forget(Cell& block);
+  // Whether some of the bytes from `begin` to `end` of a block were touched, or written.
+  bool was_touched(const Cell& block, std::uint32_t begin, std::uint32_t end, bool written) const;
 
  private:
   static constexpr std::uint32_t kFlag = 0x80000000u;

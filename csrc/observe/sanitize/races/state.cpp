@@ -34,17 +34,4 @@ void ClusterRaces::forget_tensor(const TmemRange& range) {
   }
 }
 
-void GlobalShadow::forget() {
-  clear();
-  pages_.clear();
-  recent_.fill({});
-}
-
-GlobalShadow::Page& GlobalShadow::find_page(std::uint64_t number) {
-  Page& page = pages_[number];
-  if (page.cells == nullptr) page.cells = std::make_unique<Cell[]>(kPageBlocks);
-  recent_[number % recent_.size()] = {number, &page};
-  return page;
-}
-
 }  // namespace sglab::emu::races
