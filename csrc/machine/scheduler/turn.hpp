@@ -21,6 +21,15 @@ namespace detail {
 struct Unobserved {
   const Inst* operator()(Warp& w, const Inst* inst) const { return inst->fn[w.partial](w, inst); }
 };
+struct ObservedByOne {
+  Observer& observer;
+  const Inst* operator()(Warp& w, const Inst* inst) const {
+    observer.attempting(w, inst);
+    const Inst* const next = inst->fn[w.partial](w, inst);
+    observer.attempted(w, inst, next);
+    return next;
+  }
+};
 struct Observed {
   const std::vector<Observer*>& observers;
   const Inst* operator()(Warp& w, const Inst* inst) const {
@@ -101,11 +110,14 @@ template <class Pace>
 void Scheduler::attempt(Pace& pace) {
   const std::vector<Observer*>& observers = launch_.observers.of_instructions();
   const bool exact = state_.turn.forced || is_exact(launch_.config.policy);
-  if (observers.empty()) {
-    exact ? attempt<true>(pace, detail::Unobserved{}) : attempt<false>(pace, detail::Unobserved{});
-  } else {
-    exact ? attempt<true>(pace, detail::Observed{observers})
-          : attempt<false>(pace, detail::Observed{observers});
+  const auto execute = [&](auto how) { exact ? attempt<true>(pace, how) : attempt<false>(pace, how); };
+  switch (observers.size()) {
+    case 0:
+      return execute(detail::Unobserved{});
+    case 1:
+      return execute(detail::ObservedByOne{*observers.front()});
+    default:
+      return execute(detail::Observed{observers});
   }
 }
 

@@ -158,6 +158,10 @@ RaceDetector::Row RaceDetector::element_of(const Access& access, std::uint32_t l
 // it is mostly a first lane that then continues alone.
 void RaceDetector::touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
                                const Access& access, std::uint32_t lanes) {
+  if (access.space == Space::kGlobal) {
+    for (std::uint32_t rest = lanes & ~access.following; rest != 0; rest &= rest - 1)
+      memory_->global.prefetch(access.address[std::countr_zero(rest)]);
+  }
   unsigned tries = access.together ? 0 : 2;  // where blocks must be judged, it is mostly lane by lane
   for (std::uint32_t rest = lanes; rest != 0;) {
     const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));

@@ -56,6 +56,13 @@ class GlobalShadow : public Shadow {
     const Recent& recent = recent_[number % recent_.size()];
     return recent.number == number ? *recent.page : find_page(number);
   }
+  // What is known of this address will be asked for soon.
+  void prefetch(std::uint64_t address) const {
+    const Recent& recent = recent_[address / kPageBytes % recent_.size()];
+    if (recent.number != address / kPageBytes) return;
+    __builtin_prefetch(&recent.page->cells[address % kPageBytes / kBlockBytes], 1);
+    __builtin_prefetch(&recent.page->values[address % kPageBytes], 1);
+  }
   // Whether some of these bytes were touched, or written.
   bool touched(std::uint64_t address, std::uint64_t bytes, bool written) const;
   std::size_t pages() const { return pages_.size() + spare_.size(); }
