@@ -21,12 +21,19 @@ namespace detail {
 struct Unobserved {
   const Inst* operator()(Warp& w, const Inst* inst) const { return inst->fn[w.partial](w, inst); }
 };
-struct ObservedByOne {
+struct ObservedInPart {
   Observer& observer;
+  Followed& followed;
   const Inst* operator()(Warp& w, const Inst* inst) const {
-    observer.attempting(w, inst);
+    const std::uint8_t how = followed.instructions[static_cast<std::size_t>(inst - w.code)];
+    if ((how & Followed::kHeard) != 0 || followed.all) {
+      observer.attempting(w, inst);
+      const Inst* const next = inst->fn[w.partial](w, inst);
+      observer.attempted(w, inst, next);
+      return next;
+    }
     const Inst* const next = inst->fn[w.partial](w, inst);
-    observer.attempted(w, inst, next);
+    if ((how & Followed::kCounted) != 0 && !w.retry) ++followed.count;
     return next;
   }
 };
@@ -111,14 +118,10 @@ void Scheduler::attempt(Pace& pace) {
   const std::vector<Observer*>& observers = launch_.observers.of_instructions();
   const bool exact = state_.turn.forced || is_exact(launch_.config.policy);
   const auto execute = [&](auto how) { exact ? attempt<true>(pace, how) : attempt<false>(pace, how); };
-  switch (observers.size()) {
-    case 0:
-      return execute(detail::Unobserved{});
-    case 1:
-      return execute(detail::ObservedByOne{*observers.front()});
-    default:
-      return execute(detail::Observed{observers});
-  }
+  if (observers.empty()) return execute(detail::Unobserved{});
+  Followed* const followed = observers.size() == 1 ? observers.front()->followed() : nullptr;
+  if (followed != nullptr) return execute(detail::ObservedInPart{*observers.front(), *followed});
+  execute(detail::Observed{observers});
 }
 
 template <class Pace>

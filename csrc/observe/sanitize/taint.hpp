@@ -52,6 +52,10 @@ class Taint {
     return registers.derived != 0 || (registers.unset & mentions_unset_[pc]) != 0;
   }
 
+  // Whether it may be so although nothing has spread from a register that was tainted from the start.
+  bool may_follow(std::uint32_t pc) const { return mentions_unset_[pc] != 0; }
+  bool spread() const { return derived_ != 0; }
+
   Rule rule(std::uint32_t pc) const { return program_->effects[pc].taint; }
   // What the instruction mentions, in the order of its fields.
   std::pair<const Mention*, const Mention*> mentions(std::uint32_t pc) {
