@@ -1,8 +1,8 @@
 """What sanitizers cost on this machine: PYTHONPATH=. python benchmarks/sanitizers.py [rounds]
 
-Our SM100 and SM90 MLA decodes: fp16, 128 heads, one request of 512 tokens; SM90 in splits and with their combine. A round
-launches each once without sanitizers, with all of them, and with each alone, so that other work on the machine slows all
-alike. CPU time of this process, the least of the rounds.
+Our SM100 and SM90 MLA decodes: fp16, 128 heads, one request of 512 tokens; SM90 in splits and with their combine. A
+round launches each once without sanitizers, with all of them, and with each alone, so that other work on the machine
+slows all alike. CPU time of this process, the least of the rounds.
 """
 
 from __future__ import annotations
