@@ -83,6 +83,27 @@ def test_what_is_ordered_or_touches_other_memory_is_not(first: tuple[str, ...], 
     assert found(first, second) == []
 
 
+@pytest.mark.parametrize("bytes_before", [0, 1, 2, 3])
+@pytest.mark.parametrize("bytes_after", [0, 1, 2, 3])
+def test_bytes_of_one_word_are_told_apart(bytes_before: int, bytes_after: int) -> None:
+    """Where single bytes were stored, where all of the word was read, and where both was done."""
+    store, load = f"st.global.u8 [%rd3+{bytes_before}], %r1;", f"ld.global.u8 %r2, [%rd3+{bytes_after}];"
+    expected = MISSING if bytes_before == bytes_after else []
+    assert found((store,), (load,)) == found((LOAD, store), (load,)) == expected
+    assert found((LOAD, store), (f"st.global.u8 [%rd3+{bytes_after}], %r1;",)) == MISSING
+
+
+def test_a_device_forgets_what_earlier_launches_touched() -> None:
+    """The memory of their detectors is used again."""
+    device = gpu.EmulatedDevice("sm_90a", sanitize=True)
+    launch = {"grid": 1, "block": 64, "args": [torch.zeros(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)]}
+    for _ in range(3):
+        for lines, expected in [((STORE,), []), ((LOAD_OTHER,), []), ((LOAD,), []), ((STORE,), MISSING)]:
+            report = kernel(*lines).launch(device, **launch, overlaps=True)
+            assert [finding.kind for finding in report.findings] == expected
+        kernel(LOAD_OTHER).launch(device, **launch)
+
+
 def test_a_launch_that_does_not_overlap_needs_no_wait() -> None:
     assert found((STORE,), (LOAD,), overlaps=False) == []
 

@@ -1,4 +1,5 @@
-"""Lanes that touch memory side by side are still told apart, on both sides of a page of the detector's shadow."""
+"""Lanes that touch memory side by side are still told apart, on both sides of a page of the detector's shadow, and
+where its blocks of sixteen bytes are theirs in part."""
 
 import pytest
 
@@ -27,6 +28,7 @@ TEXT = """.version 8.7
   cvt.u16.u32 %half, %word;
   mov.b16 %low, %half;
   {base}
+  add.u64 %at, %at, {shift};
   ld.param.u32 %reader, [reader];
   ld.param.u32 %distance, [distance];
   cvt.u64.u32 %from, %distance;
@@ -42,10 +44,10 @@ TEXT = """.version 8.7
 BASES = {"global": "ld.param.u64 %at, [out];", "shared": "mov.u64 %at, rows_of;"}
 
 
-def found(space: str, size: int, writer: int, reader: int, between: str = "") -> tuple[Finding, ...]:
+def found(space: str, size: int, writer: int, reader: int, between: str = "", shift: int = 0) -> tuple[Finding, ...]:
     """Of a warp whose lanes store `size` bytes each, and whose lane `reader` then reads the last of `writer`'s."""
     store = STORES[size].format(space=space)
-    ptx = TEXT.format(base=BASES[space], bytes=size, store=store, space=space, between=between)
+    ptx = TEXT.format(base=BASES[space], bytes=size, store=store, space=space, between=between, shift=shift)
     memory = torch.zeros(3 * PAGE, dtype=torch.uint8)
     begin = -memory.data_ptr() % PAGE + PAGE - 16 * size  # half of the lanes are on either side
     device = gpu.EmulatedDevice("sm_90a", sanitize={"races"})
@@ -70,3 +72,15 @@ def test_the_lanes_of_a_race_are_named(space: str, size: int, writer: int, reade
 def test_a_lane_reads_what_it_has_written(space: str, size: int) -> None:
     for lane in (0, 15, 16, 31):
         assert found(space, size, lane, lane) == ()
+
+
+@pytest.mark.parametrize("space", BASES)
+@pytest.mark.parametrize(("size", "shift"), [(4, 4), (4, 8), (4, 12), (8, 8)])
+@pytest.mark.parametrize(("writer", "reader"), [(0, 31), (1, 0), (2, 1), (3, 4), (16, 15), (29, 30), (30, 29), (31, 0)])
+def test_the_lanes_of_a_race_in_part_of_a_block_are_named(
+    space: str, size: int, shift: int, writer: int, reader: int
+) -> None:
+    (finding,) = found(space, size, writer, reader, shift=shift)
+    assert finding.kind == "missing_warp_sync" and finding.at and finding.other
+    assert (finding.at.lanes, finding.other.lanes) == (1 << reader, 1 << writer), str(finding)
+    assert found(space, size, writer, reader, "bar.warp.sync 0xffffffff;", shift) == ()

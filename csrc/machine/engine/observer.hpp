@@ -45,6 +45,15 @@ struct MbarrierChange {
 
 enum class BarrierKind : std::uint8_t { kNamed, kMbarrier, kCluster };
 
+// The instructions that an observer must hear of. The others it only has counted, so that they cost next to
+// nothing.
+struct Followed {
+  enum : std::uint8_t { kHeard = 1, kCounted = 2 };
+  std::vector<std::uint8_t> instructions;  // by number
+  bool all = false;                        // are heard of at present
+  std::uint64_t count = 0;                 // executed so far, of those that count
+};
+
 // What a launch notifies of: the one stream of events that recorders, sanitizers and breakpoints follow. An
 // observed launch runs on one host thread, so events have one order, that of their effects.
 class Observer {
@@ -80,6 +89,8 @@ class Observer {
   virtual void barrier_completed(const Cta&, BarrierKind, std::uint32_t number, std::uint64_t phase) {
     (void)number, (void)phase;
   }
+  // Of one that follows instructions: which it must hear of; nullptr: all. Those that it hears of it counts itself.
+  virtual Followed* followed() { return nullptr; }
 };
 
 // The observers of a launch at one moment. Without any, an event costs one comparison, an instruction none.

@@ -21,6 +21,22 @@ namespace detail {
 struct Unobserved {
   const Inst* operator()(Warp& w, const Inst* inst) const { return inst->fn[w.partial](w, inst); }
 };
+struct ObservedInPart {
+  Observer& observer;
+  Followed& followed;
+  const Inst* operator()(Warp& w, const Inst* inst) const {
+    const std::uint8_t how = followed.instructions[static_cast<std::size_t>(inst - w.code)];
+    if ((how & Followed::kHeard) != 0 || followed.all) {
+      observer.attempting(w, inst);
+      const Inst* const next = inst->fn[w.partial](w, inst);
+      observer.attempted(w, inst, next);
+      return next;
+    }
+    const Inst* const next = inst->fn[w.partial](w, inst);
+    if ((how & Followed::kCounted) != 0 && !w.retry) ++followed.count;
+    return next;
+  }
+};
 struct Observed {
   const std::vector<Observer*>& observers;
   const Inst* operator()(Warp& w, const Inst* inst) const {
@@ -101,12 +117,11 @@ template <class Pace>
 void Scheduler::attempt(Pace& pace) {
   const std::vector<Observer*>& observers = launch_.observers.of_instructions();
   const bool exact = state_.turn.forced || is_exact(launch_.config.policy);
-  if (observers.empty()) {
-    exact ? attempt<true>(pace, detail::Unobserved{}) : attempt<false>(pace, detail::Unobserved{});
-  } else {
-    exact ? attempt<true>(pace, detail::Observed{observers})
-          : attempt<false>(pace, detail::Observed{observers});
-  }
+  const auto execute = [&](auto how) { exact ? attempt<true>(pace, how) : attempt<false>(pace, how); };
+  if (observers.empty()) return execute(detail::Unobserved{});
+  Followed* const followed = observers.size() == 1 ? observers.front()->followed() : nullptr;
+  if (followed != nullptr) return execute(detail::ObservedInPart{*observers.front(), *followed});
+  execute(detail::Observed{observers});
 }
 
 template <class Pace>

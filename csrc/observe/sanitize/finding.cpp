@@ -29,7 +29,7 @@ void Findings::add(Finding finding) {
   if (fresh) all_.push_back({std::move(finding), {}, 0});
   Kept& kept = all_[known->second];
   ++kept.count;
-  if (kept.positions.size() < kMostPositions) kept.positions.push_back(now);
+  if (kept.positions.size() < kMostPositions) kept.positions.push_back(now_);
 }
 
 void Findings::report(Finding finding) {

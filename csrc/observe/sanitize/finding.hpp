@@ -50,9 +50,11 @@ class Findings {
   };
   static constexpr std::size_t kMostPositions = 1u << 16;
 
+  // `now`: instructions of the launch executed, the position of what is added.
+  explicit Findings(const std::uint64_t& now) : now_(now) {}
+
   // Whether the first error is to end the launch.
   bool stops = false;
-  std::uint64_t now = 0;  // instructions of the launch executed: the position of what is added
 
   // Throws LaunchFault if findings are to end the launch.
   void report(Finding finding);
@@ -68,6 +70,7 @@ class Findings {
   // Where an instruction comes from, as far as grouping goes.
   Place place_of(std::int64_t pc) const;
 
+  const std::uint64_t& now_;
   const Program* program_ = nullptr;
   std::vector<Kept> all_;
   std::map<std::tuple<std::string, Place, Place>, std::size_t> known_;

@@ -10,16 +10,7 @@
 namespace sglab::emu {
 namespace {
 
-// Calls f(page, offset, bytes) for each page that the range lies in.
-template <std::uint64_t kPage, class F>
-void for_each_page(std::uint64_t address, std::uint64_t bytes, F f) {
-  while (bytes != 0) {
-    const std::uint64_t offset = address % kPage, some = std::min(bytes, kPage - offset);
-    f(address / kPage, offset, some);
-    address += some;
-    bytes -= some;
-  }
-}
+constexpr std::size_t kMostSparePages = 4096;  // 24 MB
 
 // Calls f(address, bytes) for each stretch of the lanes' bytes.
 template <class F>
@@ -42,36 +33,36 @@ void for_each_stretch(const Access& access, F f) {
 
 }  // namespace
 
-void TouchedBytes::add(std::uint64_t address, std::uint64_t bytes) {
-  if (address >= begin_ && bytes <= end_ - begin_ && address - begin_ <= end_ - begin_ - bytes) return;
-  if (address == end_) {
-    end_ += bytes;
-  } else {
-    begin_ = address;
-    end_ = address + bytes;
-  }
-  for_each_page<kPage>(address, bytes, [&](std::uint64_t page, std::uint64_t offset, std::uint64_t some) {
-    if (page != last_) {
-      last_ = page;
-      flags_ = &pages_.try_emplace(page, kPage).first->second;
-    }
-    flags_->set(offset, some);
+// The launch before may go on in a session: each has memory of its own.
+std::shared_ptr<races::LaunchMemory> GridHistory::begin() {
+  std::shared_ptr<races::LaunchMemory> memory(spare_->take().release(), [spare = spare_](auto* over) {
+    spare->leave(std::unique_ptr<races::LaunchMemory>(over));
   });
+  std::shared_ptr<const races::LaunchMemory> before = memory;  // is let go without the lock
+  const std::lock_guard lock(mutex_);
+  latest_.swap(before);
+  return memory;
 }
 
-bool TouchedBytes::any(std::uint64_t address, std::uint64_t bytes) const {
-  bool found = false;
-  for_each_page<kPage>(address, bytes, [&](std::uint64_t page, std::uint64_t offset, std::uint64_t some) {
-    const auto known = pages_.find(page);
-    found |= known != pages_.end() && known->second.any(offset, some);
-  });
-  return found;
+std::shared_ptr<const races::LaunchMemory> GridHistory::latest() const {
+  const std::lock_guard lock(mutex_);
+  return latest_;
 }
 
-GridDependency::GridDependency(Findings& findings, std::shared_ptr<GridHistory> history, bool overlaps)
-    : Detector(findings), history_(std::move(history)) {
-  if (overlaps) before_ = history_->latest;
+std::unique_ptr<races::LaunchMemory> GridHistory::Spare::take() {
+  const std::lock_guard lock(mutex);
+  return memory == nullptr ? std::make_unique<races::LaunchMemory>() : std::move(memory);
 }
+
+void GridHistory::Spare::leave(std::unique_ptr<races::LaunchMemory> over) {
+  if (over->global.pages() > kMostSparePages) return;
+  over->global.forget();
+  const std::lock_guard lock(mutex);
+  if (memory == nullptr) memory = std::move(over);
+}
+
+GridDependency::GridDependency(Findings& findings, std::shared_ptr<const races::LaunchMemory> before)
+    : Detector(findings), before_(std::move(before)) {}
 
 GridDependency::Waits& GridDependency::of(const Actor& actor) {
   const std::uint64_t index = actor.warp->cluster->index;
@@ -85,8 +76,6 @@ GridDependency::Waits& GridDependency::of(const Actor& actor) {
 void GridDependency::launched(const Launch&) {
   clusters_.clear();
   waits_ = nullptr;
-  mine_ = std::make_shared<GridMemory>();
-  history_->latest = mine_;
 }
 
 void GridDependency::cluster_started(const Cluster& cluster) {
@@ -118,10 +107,9 @@ void GridDependency::mbarrier_passed(const Actor& actor, const MbarrierWait&) {
 }
 
 void GridDependency::accessed(const Actor& actor, const Access& access) {
-  if (access.space != Space::kGlobal) return;
-  const bool early = before_ != nullptr && !of(actor).warps[actor.warp->slot];
+  if (access.space != Space::kGlobal || of(actor).warps[actor.warp->slot]) return;
   for_each_stretch(access, [&](std::uint64_t address, std::uint64_t bytes) {
-    touch(actor, address, bytes, access.reads, access.writes, early);
+    touch(actor, address, bytes, access.writes);
   });
 }
 
@@ -130,42 +118,35 @@ void GridDependency::map_used(const Actor& actor, const Access& access) {
 }
 
 void GridDependency::issued(const Actor& actor, const AsyncOp& op) {
-  if (before_ == nullptr) return;
   Waits& waits = of(actor);
   if (!waits.warps[actor.warp->slot]) waits.early.insert(op.id);
 }
 
 void GridDependency::performed(const Actor& actor, const AsyncOp& op, const Footprint& footprint) {
-  const bool early = before_ != nullptr && !of(actor).early.empty() && of(actor).early.contains(op.id);
+  if (!of(actor).early.contains(op.id)) return;
   for (const auto* ranges : {&footprint.reads, &footprint.writes}) {
-    const bool writes = ranges == &footprint.writes;
     for (const Range& range : *ranges) {
-      if (range.space == Space::kGlobal) touch(actor, range.address, range.bytes, !writes, writes, early);
+      if (range.space == Space::kGlobal)
+        touch(actor, range.address, range.bytes, ranges == &footprint.writes);
     }
   }
 }
 
-void GridDependency::touch(const Actor& actor, std::uint64_t address, std::uint64_t bytes, bool reads,
-                           bool writes, bool early) {
-  if (early) {
-    const bool written = before_->writes.any(address, bytes);
-    if (written || (writes && before_->reads.any(address, bytes))) {
-      Finding finding;
-      finding.detector = "races";
-      finding.kind = "missing_griddepcontrol_wait";
-      finding.message = std::string(writes ? "writes" : "reads") + " " + std::to_string(bytes) +
-                        " bytes of global memory at " + hex(address) + " that the launch before it " +
-                        (written ? "writes" : "reads") +
-                        ", and may still do: this launch overlaps it, and no griddepcontrol.wait comes first";
-      finding.at = party(actor);
-      finding.space = "global";
-      finding.address = address;
-      finding.bytes = bytes;
-      findings.report(std::move(finding));
-    }
-  }
-  if (reads) mine_->reads.add(address, bytes);
-  if (writes) mine_->writes.add(address, bytes);
+void GridDependency::touch(const Actor& actor, std::uint64_t address, std::uint64_t bytes, bool writes) {
+  const bool written = before_->global.touched(address, bytes, true);
+  if (!written && !(writes && before_->global.touched(address, bytes, false))) return;
+  Finding finding;
+  finding.detector = "races";
+  finding.kind = "missing_griddepcontrol_wait";
+  finding.message = std::string(writes ? "writes" : "reads") + " " + std::to_string(bytes) +
+                    " bytes of global memory at " + hex(address) + " that the launch before it " +
+                    (written ? "writes" : "reads") +
+                    ", and may still do: this launch overlaps it, and no griddepcontrol.wait comes first";
+  finding.at = party(actor);
+  finding.space = "global";
+  finding.address = address;
+  finding.bytes = bytes;
+  findings.report(std::move(finding));
 }
 
 }  // namespace sglab::emu

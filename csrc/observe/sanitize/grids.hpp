@@ -2,37 +2,35 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "observe/sanitize/detector.hpp"
-#include "observe/sanitize/shadow.hpp"
+#include "observe/sanitize/races/memory.hpp"
 
 namespace sglab::emu {
-
-// Bytes of global memory that grids touched.
-class TouchedBytes {
- public:
-  void add(std::uint64_t address, std::uint64_t bytes);
-  bool any(std::uint64_t address, std::uint64_t bytes) const;
-
- private:
-  static constexpr std::uint64_t kPage = 65536;         // so large that a tile's rows share one
-  std::unordered_map<std::uint64_t, ByteFlags> pages_;  // by address / kPage
-  std::uint64_t last_ = ~std::uint64_t{0};              // its flags:
-  ByteFlags* flags_ = nullptr;
-  std::uint64_t begin_ = 0, end_ = 0;  // bytes side by side that were added last
-};
-
-struct GridMemory {
-  TouchedBytes reads, writes;
-};
 
 // The launches of a device, for those that may overlap the one before them.
 class GridHistory {
  public:
-  std::shared_ptr<const GridMemory> latest = std::make_shared<GridMemory>();
+  // The memory of a launch that begins: the latest from then on.
+  std::shared_ptr<races::LaunchMemory> begin();
+  std::shared_ptr<const races::LaunchMemory> latest() const;
+
+ private:
+  // Memory of an earlier launch.
+  struct Spare {
+    std::unique_ptr<races::LaunchMemory> take();
+    void leave(std::unique_ptr<races::LaunchMemory> over);
+    std::mutex mutex;
+    std::unique_ptr<races::LaunchMemory> memory;
+  };
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<const races::LaunchMemory> latest_;
+  std::shared_ptr<Spare> spare_ = std::make_shared<Spare>();
 };
 
 // Of a programmatic dependent launch: accesses that come before griddepcontrol.wait and touch what the launch
@@ -40,8 +38,8 @@ class GridHistory {
 // has, or once it met another that has, at a barrier. PTX ISA, "griddepcontrol".
 class GridDependency final : public Detector {
  public:
-  // `overlaps`: the launch may start while the one before it runs.
-  GridDependency(Findings& findings, std::shared_ptr<GridHistory> history, bool overlaps);
+  // `before`: of the launch that this one may overlap.
+  GridDependency(Findings& findings, std::shared_ptr<const races::LaunchMemory> before);
 
   void launched(const Launch& launch) override;
   void cluster_started(const Cluster& cluster) override;
@@ -62,12 +60,9 @@ class GridDependency final : public Detector {
   };
   Waits& of(const Actor& actor);
   void met(const Actor& actor);
-  void touch(const Actor& actor, std::uint64_t address, std::uint64_t bytes, bool reads, bool writes,
-             bool early);
+  void touch(const Actor& actor, std::uint64_t address, std::uint64_t bytes, bool writes);
 
-  std::shared_ptr<GridHistory> history_;
-  std::shared_ptr<const GridMemory> before_;  // of the launch before; null: this one does not overlap it
-  std::shared_ptr<GridMemory> mine_;
+  std::shared_ptr<const races::LaunchMemory> before_;
   std::unordered_map<std::uint64_t, Waits> clusters_;  // by Cluster::index
   std::uint64_t last_ = 0;                             // whose waits these are:
   Waits* waits_ = nullptr;

@@ -59,6 +59,9 @@ class MemorySanitizer final : public Detector {
   bool begins() const { return begins_; }
   // Whether flow() must be notified of the warp's instructions.
   bool follows(const Warp& w, std::uint32_t pc) { return found_bad_ || taint_.follows(w, pc); }
+  // Whether it may be so in some launch of the program; whether it may be so at present for any instruction.
+  bool may_follow(std::uint32_t pc) const { return taint_.may_follow(pc); }
+  bool follows_all() const { return found_bad_ || taint_.spread(); }
   // An instruction has been executed, its other events reported. `group`: its lanes before the guard.
   void flow(const Actor& actor, std::uint32_t group);
 

@@ -42,17 +42,17 @@ std::uint32_t Sanitizer::inside(const Warp& w, const Access& access) {
   const Space space = access.space;
   const std::uint64_t* const address = access.address;
   const std::uint32_t lanes = access.lanes, bytes = access.bytes;
-  std::uint64_t low = ~std::uint64_t{0}, high = 0;
-  for (std::uint32_t rest = lanes; rest != 0;) {
-    const std::uint32_t count = access.row(rest);
-    const std::uint64_t at = address[first_lane(rest)];
-    low = std::min(low, at);
-    high = std::max(high, at + std::uint64_t{count - 1} * bytes);
-    rest = Access::after(rest, count);
-  }
-  // Mostly all of them lie in one stretch.
+  // Mostly all of them lie in one stretch of memory.
   const auto holds = [&](std::uint64_t begin, std::uint64_t end) {
-    return low >= begin && high <= end && bytes <= end - high;
+    if (bytes > end - begin) return false;
+    const std::uint64_t room = end - begin - bytes;
+    if (const std::uint32_t count = access.row(lanes); Access::after(lanes, count) == 0) {
+      const std::uint64_t more = std::uint64_t{count - 1} * bytes;
+      return more <= room && address[first_lane(lanes)] - begin <= room - more;
+    }
+    std::uint32_t within = 0;
+    for (std::uint32_t lane = 0; lane < 32; ++lane) within |= (address[lane] - begin <= room ? 1u : 0u) << lane;
+    return (lanes & ~within) == 0;
   };
   if (space == Space::kShared && holds(w.cta->window, std::uint64_t{w.cta->window} + w.cluster->shared_bytes))
     return lanes;

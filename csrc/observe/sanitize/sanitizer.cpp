@@ -77,12 +77,14 @@ Sanitizer::Sanitizer(Detectors detectors, std::shared_ptr<MarkedMemory> marked,
     detectors_.push_back(std::move(barriers));
   }
   if (detectors.races) {
-    detectors_.push_back(std::make_unique<races::RaceDetector>(findings_));
+    std::shared_ptr<const races::LaunchMemory> before;
+    if (overlaps && grids != nullptr) before = grids->latest();
+    detectors_.push_back(std::make_unique<races::RaceDetector>(findings_, grids));
     auto wgmma = std::make_unique<WgmmaRegisters>(findings_);
     wgmma_ = wgmma.get();
     detectors_.push_back(std::move(wgmma));
-    if (grids != nullptr)
-      detectors_.push_back(std::make_unique<GridDependency>(findings_, std::move(grids), overlaps));
+    if (before != nullptr)
+      detectors_.push_back(std::make_unique<GridDependency>(findings_, std::move(before)));
   }
 }
 Sanitizer::~Sanitizer() = default;
@@ -94,14 +96,20 @@ void Sanitizer::launched(const Launch& launch) {
   clusters_.clear();
   held_index_ = ~std::uint64_t{0};
   thinned_ = false;
-  position_ = findings_.now = 0;
+  followed_.all = false;
+  followed_.count = 0;
   allocation_ = nullptr;
   all([&](Detector& d) { d.launched(launch); });
-  watch_.resize(program_->code.size());
-  for (std::uint32_t pc = 0; pc < watch_.size(); ++pc) {
+  const std::size_t count = program_->code.size();
+  watch_.resize(count);
+  followed_.instructions.resize(count);
+  for (std::uint32_t pc = 0; pc < count; ++pc) {
     watch_[pc] = static_cast<std::uint8_t>((is_notified(program_->effects[pc].act) ? kEvents : 0) |
-                                           (wgmma_ != nullptr && wgmma_->follows(pc) ? kWgmmaRegisters : 0) |
-                                           (program_->places[pc].line != 0 ? kInText : 0));
+                                           (wgmma_ != nullptr && wgmma_->follows(pc) ? kWgmmaRegisters : 0));
+    const bool heard = watch_[pc] != 0 || (memory_ != nullptr && memory_->may_follow(pc));
+    // What is in the PTX text moves the launch's position.
+    followed_.instructions[pc] = static_cast<std::uint8_t>(
+        (heard ? Followed::kHeard : 0) | (program_->places[pc].line != 0 ? Followed::kCounted : 0));
   }
 }
 
@@ -114,11 +122,17 @@ void Sanitizer::cluster_finished(const Cluster& cluster) {
   all([&](Detector& d) { d.cluster_finished(cluster); });
   clusters_.erase(cluster.index);
   held_index_ = ~std::uint64_t{0};
+  follow();
+}
+
+// Whether all instructions are heard of: where taint has spread, or lanes have exited.
+void Sanitizer::follow() {
+  followed_.all = (thinned_ && barriers_ != nullptr) || (memory_ != nullptr && memory_->follows_all());
 }
 
 void Sanitizer::attempting(const Warp& w, const Inst* inst) {
   const auto pc = static_cast<std::uint32_t>(inst - w.code);
-  before_.watched = (watch_[pc] & ~kInText) != 0 || (memory_ != nullptr && memory_->follows(w, pc));
+  before_.watched = watch_[pc] != 0 || (memory_ != nullptr && memory_->follows(w, pc));
   if (!before_.watched) return;
   const Effects& effects = program_->effects[pc];
   before_.group = w.group_mask;
@@ -133,7 +147,7 @@ void Sanitizer::attempted(const Warp& w, const Inst* inst, const Inst* next) {
     const Effects& effects = program_->effects[pc];
     // Lanes that waited there for a .sync instruction have joined.
     const bool joined = next == inst + 1 && inst->guard == kNoGuard && before_.meeting == 0;
-    const Actor actor{&w, inst, joined ? w.group_mask : before_.lanes, position_};
+    const Actor actor{&w, inst, joined ? w.group_mask : before_.lanes, position()};
     const bool arrived = is_named_barrier(effects.act) && before_.arriving && w.groups[w.group].arrived;
     if (actor.lanes != 0 && (!w.retry || arrived)) notify(actor, effects);
     if (memory_ != nullptr && !w.retry && (memory_->follows(w, pc) || memory_->begins()))
@@ -141,15 +155,15 @@ void Sanitizer::attempted(const Warp& w, const Inst* inst, const Inst* next) {
     if ((watch_[pc] & kWgmmaRegisters) != 0 && !w.retry && actor.lanes != 0) wgmma_->executed(actor);
   }
   if (thinned_ && barriers_ != nullptr && !w.retry) [[unlikely]]
-    barriers_->executed({&w, inst, w.mask, position_});
-  // What is in the PTX text moves the launch's position.
-  if (!w.retry && (watch_[pc] & kInText) != 0) findings_.now = ++position_;
+    barriers_->executed({&w, inst, w.mask, position()});
+  if (!w.retry && (followed_.instructions[pc] & Followed::kCounted) != 0) ++followed_.count;
+  follow();
 }
 
 Actor Sanitizer::actor_of(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes) {
   if (lanes == 0 && issuer.lane >= 0) lanes = 1u << issuer.lane;
   const Warp& w = cluster.warps[issuer.warp];
-  if (issuer.operation == 0) return {&w, issuer.inst, lanes, position_};
+  if (issuer.operation == 0) return {&w, issuer.inst, lanes, position()};
   Actor actor = held(cluster).operations.at(issuer.operation - 1);
   if (lanes != 0) actor.lanes = lanes;
   return actor;
@@ -158,7 +172,7 @@ Actor Sanitizer::actor_of(const Cluster& cluster, const Issuer& issuer, std::uin
 void Sanitizer::issued(const Cluster& cluster, const AsyncOperation& operation) {
   const AsyncOp op = async_op(operation);
   const Issuer& issuer = operation.issuer;
-  const Actor actor{&cluster.warps[issuer.warp], issuer.inst, operation.lanes, position_, op.id};
+  const Actor actor{&cluster.warps[issuer.warp], issuer.inst, operation.lanes, position(), op.id};
   std::vector<Actor>& known = held(cluster).operations;
   if (known.size() < op.id) known.resize(op.id, actor);  // of a wgmma, its first warp
   all([&](Detector& d) { d.issued(actor, op); });
@@ -195,7 +209,7 @@ Party Sanitizer::party(const WaitLink& link) const {
   p.warp = link.warp;
   p.lanes = link.lanes;
   p.pc = link.pc;
-  p.position = position_;
+  p.position = position();
   return p;
 }
 
@@ -205,7 +219,7 @@ void Sanitizer::warned(const Warp& w, const Inst* inst, const Warning& warning) 
   finding.kind = warning.kind;
   finding.message = warning.message;
   finding.error = false;
-  finding.at = emu::party({&w, inst, warning.lanes, position_});
+  finding.at = emu::party({&w, inst, warning.lanes, position()});
   findings_.add(std::move(finding));
 }
 
@@ -233,7 +247,7 @@ void Sanitizer::failed(const Fault& fault) {
       finding.other_did = "was to end the wait";
     }
   }
-  finding.at.position = position_;
+  finding.at.position = position();
   all([&](Detector& d) { d.explain(fault, finding); });
   findings_.add(std::move(finding));
 }

@@ -38,6 +38,7 @@ class Sanitizer final : public Observer, public Explanations {
   void failed(const Fault& fault) override;
   void warned(const Warp& warp, const Inst* inst, const Warning& warning) override;
   bool follows_instructions() const override { return true; }
+  Followed* followed() override { return &followed_; }
   void attempting(const Warp& warp, const Inst* inst) override;
   void attempted(const Warp& warp, const Inst* inst, const Inst* next) override;
   void issued(const Cluster& cluster, const AsyncOperation& operation) override;
@@ -53,7 +54,7 @@ class Sanitizer final : public Observer, public Explanations {
     std::vector<Actor> operations;                            // issuers, by number
     std::unordered_map<std::uint32_t, std::uint64_t> phases;  // of mbarriers, by address
   };
-  enum Watch : std::uint8_t { kEvents = 1, kWgmmaRegisters = 2, kInText = 4 };  // kInText: moves the position
+  enum Watch : std::uint8_t { kEvents = 1, kWgmmaRegisters = 2 };
   // Operands of the instruction being executed, as it found them.
   struct Before {
     bool watched;                // it is more than computing, or its registers are being followed
@@ -84,13 +85,16 @@ class Sanitizer final : public Observer, public Explanations {
   void notify_maps(const Actor& actor, const Effects& effects);
   void notify_tmem(const Actor& actor, const Effects& effects);
   Party party(const WaitLink& link) const;
+  std::uint64_t position() const { return followed_.count; }
+  void follow();
   Actor actor_of(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes);
   template <class Event>
   void all(Event event) {
     for (const auto& detector : detectors_) event(*detector);
   }
 
-  Findings findings_;
+  Followed followed_;
+  Findings findings_{followed_.count};
   std::vector<std::unique_ptr<Detector>> detectors_;
   MemorySanitizer* memory_ = nullptr;  // among them
   BarrierSanitizer* barriers_ = nullptr;
@@ -107,7 +111,6 @@ class Sanitizer final : public Observer, public Explanations {
   std::unordered_map<std::uint64_t, Held> clusters_;  // by Cluster::index
   std::uint64_t held_index_ = ~std::uint64_t{0};
   Held* held_ = nullptr;  // of the cluster held_index_
-  std::uint64_t position_ = 0;
   const Allocation* allocation_ = nullptr;  // that held the last access to global memory
   Before before_;
   bool thinned_ = false;             // some warp has run on without lanes that have exited

@@ -40,10 +40,12 @@ void Taint::prepare() {
 void Taint::find_unset() {
   unset_.clear();
   mentions_unset_.assign(program_->code.size(), 0);
-  for (const Mention& m : program_->unset) unset_.insert(key_of(m));
+  for (const Mention& m : program_->unset)
+    unset_.try_emplace(key_of(m), static_cast<std::uint32_t>(unset_.size() % 64));
   if (unset_.empty()) return;
   for (const Mention& m : program_->mentions) {
-    if (unset_.contains(key_of(m))) mentions_unset_[m.inst] = 1;
+    const auto found = unset_.find(key_of(m));
+    if (found != unset_.end()) mentions_unset_[m.inst] |= std::uint64_t{1} << found->second;
   }
 }
 
@@ -82,7 +84,25 @@ Taint::Registers& Taint::warp(const Warp& w) {
     registers.tainted.emplace_back(key_of(program_->unset[i]), Mask::all(0xffffffffu, code + i));
   std::sort(registers.tainted.begin(), registers.tainted.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
+  registers.unset = 0;
+  for (const auto& [key, mask] : registers.tainted) count(registers, key, true);
   return registers;
+}
+
+// The register has become tainted, or clean.
+void Taint::count(Registers& registers, std::uint32_t key, bool tainted) {
+  const auto found = unset_.find(key);
+  if (found == unset_.end()) {
+    if (tainted)
+      ++registers.derived, ++derived_;
+    else
+      --registers.derived, --derived_;
+    return;
+  }
+  const std::uint64_t mark = std::uint64_t{1} << found->second;
+  std::uint16_t& marked = registers.marked[found->second];
+  marked = static_cast<std::uint16_t>(tainted ? marked + 1 : marked - 1);
+  registers.unset = marked != 0 ? registers.unset | mark : registers.unset & ~mark;
 }
 
 Taint::Mask Taint::of(const Warp& w, const Mention& mention) {
@@ -100,14 +120,14 @@ void Taint::assign(const Warp& w, const Mention& destination, std::uint32_t lane
   if (found == registers.tainted.end() || found->first != key) {
     if (mask.lanes() == 0) return;
     registers.tainted.insert(found, {key, mask});
-    if (!unset_.contains(key)) ++registers.derived, ++derived_;
+    count(registers, key, true);
     return;
   }
   found->second.keep(~lanes);
   found->second.add(mask);
   if (found->second.lanes() != 0) return;
   registers.tainted.erase(found);
-  if (!unset_.contains(key)) --registers.derived, --derived_;
+  count(registers, key, false);
 }
 
 std::uint32_t Taint::loaded(const Actor& actor, const char* space, std::uint64_t address, std::uint64_t bytes,

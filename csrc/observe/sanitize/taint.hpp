@@ -1,9 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -65,13 +65,16 @@ class Taint {
   void cluster_started(const Cluster& cluster);
   void cluster_finished(const Cluster& cluster);
   // Whether an instruction may read or write something tainted. While only registers are tainted that were so
-  // from the start, those that mention none of them need not be looked at.
+  // from the start, those that mention none of them need not be looked at: registers are told apart by 64 marks.
   bool follows(const Warp& w, std::uint32_t pc) {
     if (derived_ == 0 && mentions_unset_[pc] == 0) return false;
     const Registers& registers = known(w);
-    if (registers.derived == 0 && mentions_unset_[pc] == 0) return false;
-    return !registers.begun || !registers.tainted.empty();
+    return registers.derived != 0 || (registers.unset & mentions_unset_[pc]) != 0;
   }
+
+  // Whether it may be so although nothing has spread from a register that was tainted from the start.
+  bool may_follow(std::uint32_t pc) const { return mentions_unset_[pc] != 0; }
+  bool spread() const { return derived_ != 0; }
 
   Rule rule(std::uint32_t pc) const { return program_->effects[pc].taint; }
   // What the instruction mentions, in the order of its fields.
@@ -122,6 +125,8 @@ class Taint {
                               [](const auto& one, std::uint32_t wanted) { return one.first < wanted; });
     }
     std::uint32_t derived = 0;  // of these, that are not registers of Program::unset
+    std::uint64_t unset = ~std::uint64_t{0};  // marks of those that are,
+    std::array<std::uint16_t, 64> marked{};   // and how many have each
     std::vector<Met> met;       // while lanes are at several instructions
   };
   // The operands a, b, c and a lop3's predicate.
@@ -139,6 +144,7 @@ class Taint {
     return (*cached_warps_)[w.slot];
   }
   Registers& warp(const Warp& w);
+  void count(Registers& registers, std::uint32_t key, bool tainted);
   void combine(const Warp& w, const Inst* inst, const LogicSources& from, const Mention& result);
   void compare(const Warp& w, const Inst* inst, const LogicSources& from, const Mention& result);
   void look_up(const Warp& w, const Inst* inst, const LogicSources& from);
@@ -158,8 +164,8 @@ class Taint {
 
   Findings& findings_;
   const Program* program_ = nullptr;
-  std::vector<std::uint8_t> mentions_unset_;                            // by instruction
-  std::unordered_set<std::uint32_t> unset_;                             // keys of Program::unset
+  std::vector<std::uint64_t> mentions_unset_;  // by instruction: marks of its registers of Program::unset
+  std::unordered_map<std::uint32_t, std::uint32_t> unset_;  // whose marks are these, by key
   std::vector<std::uint32_t> first_;                                    // by instruction: its mentions
   std::vector<std::uint8_t> register_bytes_;                            // of a lane, by place / kSlotUnit
   std::unordered_map<std::uint32_t, Origin> origins_;                   // by instruction that loaded

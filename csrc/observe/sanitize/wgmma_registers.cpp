@@ -95,19 +95,25 @@ void WgmmaRegisters::waited(const Actor& actor, GroupKind group, std::uint32_t p
   WarpState& state = of(actor);
   if (state.groups.size() <= pending) return;
   const auto over = state.groups.end() - static_cast<std::ptrdiff_t>(pending);
-  state.complete = *(over - 1);
+  const std::uint32_t complete = *(over - 1);
+  state.flying.erase(state.flying.begin(), state.flying.begin() + (complete - state.complete));
+  state.complete = complete;
   state.groups.erase(state.groups.begin(), over);
 }
 
 void WgmmaRegisters::executed(const Actor& actor) {
   const std::uint32_t pc = pc_of(actor);
   WarpState& state = of(actor);
-  if (state.registers.empty()) state.registers.resize(uses_->names.size());
+  if (state.registers.empty()) {
+    state.registers.resize(uses_->names.size());
+    state.touchers.resize(uses_->names.size());
+  }
   if (uses_->is_wgmma[pc]) {
     ++state.issued;
+    state.flying.push_back({pc, actor.lanes, actor.position, false});
     if (state.fences == 0)
       report("missing_wgmma_fence", "no wgmma.fence comes before the first wgmma of the warp", actor,
-             nullptr);
+             std::nullopt);
   }
   for (std::uint32_t i = uses_->first[pc]; i < uses_->first[pc + 1]; ++i) {
     if (uses_->is_wgmma[pc]) {
@@ -125,46 +131,54 @@ void WgmmaRegisters::touch(const Actor& actor, WarpState& state, const Use& use)
            "register " + uses_->names[use.reg] + " is " + (use.writes ? "written" : "read") +
                " while a wgmma that " + (reg.accumulates ? "accumulates in it" : "reads it") +
                " is in flight: wgmma.wait_group is missing between",
-           actor, &reg.user);
+           actor, user_of(state, reg));
     reg.flight = 0;
   }
   // nvcc sets accumulators to constants after the fence that follows it in the source.
   if (use.moves) return;
   // Of several touches a write says more than a read.
-  if (reg.touched == state.fences + 1 && reg.toucher.wrote) return;
+  Earlier& toucher = state.touchers[use.reg];
+  if (reg.touched == state.fences + 1 && toucher.wrote) return;
   reg.touched = state.fences + 1;
-  reg.toucher = {pc_of(actor), actor.lanes, actor.position, use.writes};
+  toucher = {pc_of(actor), actor.lanes, actor.position, use.writes};
 }
 
 void WgmmaRegisters::issue(const Actor& actor, WarpState& state, const Use& use) {
   Register& reg = state.registers[use.reg];
-  const bool unread = !use.accumulator && !reg.toucher.wrote;  // reading A twice is no hazard
-  if (reg.touched == state.fences + 1 && !unread) {
+  const Earlier& toucher = state.touchers[use.reg];
+  // Reading A twice is no hazard.
+  if (reg.touched == state.fences + 1 && (use.accumulator || toucher.wrote)) {
     report("missing_wgmma_fence",
            "register " + uses_->names[use.reg] + " is " + (use.accumulator ? "accumulated in" : "read") +
                " by a wgmma, and no wgmma.fence came after its last use",
-           actor, &reg.toucher);
+           actor, toucher);
   } else if (!use.accumulator && reg.accumulates && reg.flight > state.complete) {
     report(
         "missing_wgmma_wait",
         "register " + uses_->names[use.reg] +
             " is read by a wgmma while another one that accumulates in it is in flight: wgmma.wait_group is "
             "missing between",
-        actor, &reg.user);
+        actor, user_of(state, reg));
   }
   reg.touched = 0;
   reg.flight = state.issued;
   reg.accumulates = use.accumulator;
-  reg.user = {pc_of(actor), actor.lanes, actor.position, use.accumulator};
 }
 
-void WgmmaRegisters::report(const char* kind, std::string message, const Actor& actor, const Earlier* other) {
+WgmmaRegisters::Earlier WgmmaRegisters::user_of(const WarpState& state, const Register& reg) {
+  Earlier user = state.flying[reg.flight - state.complete - 1];
+  user.wrote = reg.accumulates;
+  return user;
+}
+
+void WgmmaRegisters::report(const char* kind, std::string message, const Actor& actor,
+                            const std::optional<Earlier>& other) {
   Finding finding;
   finding.detector = "races";
   finding.kind = kind;
   finding.message = std::move(message);
   finding.at = party(actor);
-  if (other != nullptr) {
+  if (other) {
     finding.other = finding.at;
     finding.other.pc = other->pc;
     finding.other.lanes = other->lanes;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <deque>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -58,13 +60,14 @@ class WgmmaRegisters final : public Detector {
     std::uint32_t touched = 0;  // fences when it was touched last, + 1; 0: not since the last wgmma
     std::uint32_t flight = 0;   // the last wgmma that uses it, from 1 on; 0: none
     bool accumulates = false;   // that one
-    Earlier toucher, user;
   };
   struct WarpState {
     std::uint32_t fences = 0;
     std::uint32_t issued = 0, complete = 0;  // wgmma operations
     std::vector<std::uint32_t> groups;       // issued when each was committed
     std::vector<Register> registers;
+    std::vector<Earlier> touchers;  // by register
+    std::deque<Earlier> flying;     // wgmmas after the `complete` ones
   };
   static Uses uses_of(const Program& program);
   WarpState& of(const Actor& actor) {
@@ -76,7 +79,10 @@ class WgmmaRegisters final : public Detector {
   }
   void touch(const Actor& actor, WarpState& state, const Use& use);
   void issue(const Actor& actor, WarpState& state, const Use& use);
-  void report(const char* kind, std::string message, const Actor& actor, const Earlier* other);
+  // Of a register in flight: the wgmma that uses it.
+  static Earlier user_of(const WarpState& state, const Register& reg);
+  void report(const char* kind, std::string message, const Actor& actor,
+              const std::optional<Earlier>& other);
 
   const Uses* uses_ = nullptr;
   std::unordered_map<std::uint64_t, std::vector<WarpState>> clusters_;  // by Cluster::index; by Warp::slot

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "isa/aperture.hpp"
 #include "observe/sanitize/races/detector.hpp"
@@ -25,17 +26,32 @@ void copy_few(std::uint8_t* to, const std::uint8_t* from, std::uint32_t bytes) {
   }
 }
 
+// Of an address, in its block.
+std::uint32_t word_of(std::uint64_t address) {
+  return static_cast<std::uint32_t>(address / 4 % Shadow::kBlockWords);
+}
+
+// Whole blocks, mostly few.
+void copy_blocks(std::uint8_t* to, const std::uint8_t* from, std::uint32_t bytes) {
+  for (std::uint32_t at = 0; at < bytes; at += Shadow::kBlockBytes)
+    std::memcpy(to + at, from + at, Shadow::kBlockBytes);
+}
+
 }  // namespace
+
+RaceDetector::RaceDetector(Findings& findings, std::shared_ptr<GridHistory> history)
+    : Detector(findings),
+      history_(history == nullptr ? std::make_shared<GridHistory>() : std::move(history)) {}
 
 void RaceDetector::launched(const Launch&) {
   clusters_.clear();
   last_ = nullptr;
-  global_.forget();
+  memory_ = history_->begin();
   left_.clear();
 }
 
 void RaceDetector::cluster_started(const Cluster& cluster) {
-  clusters_[cluster.index] = std::make_unique<ClusterRaces>(cluster, spare_);
+  clusters_[cluster.index] = std::make_unique<ClusterRaces>(cluster, memory_->spare);
   last_ = nullptr;
 }
 
@@ -61,7 +77,7 @@ Record RaceDetector::record_of(const Actor& actor, const Strand& strand) const {
 void RaceDetector::accessed(const Actor& actor, const Access& access) {
   if (access.space != Space::kGlobal && access.space != Space::kShared) return;
   ClusterRaces& cluster = state(actor);
-  Shadow& shadow = access.space == Space::kGlobal ? global_ : cluster.shared;
+  Shadow& shadow = access.space == Space::kGlobal ? memory_->global : cluster.shared;
   const bool strong = access.atomic || access.order != Order::kWeak;
   cluster.threads.each_part(*actor.warp, access.lanes, [&](Strand& strand, std::uint32_t lanes) {
     cluster.threads.tick(strand);
@@ -73,6 +89,7 @@ void RaceDetector::accessed(const Actor& actor, const Access& access) {
     // tcgen05.alloc: "same-address ordering with respect to non-tcgen05 instructions", of any proxy.
     record.async_proxy = actor.inst->kind == InstClass::kTensorMemory;
     record.scope = access.order == Order::kVolatile ? Scope::kSys : access.scope;
+    record.spread = access.bytes < Shadow::kBlockBytes ? Shadow::kBlockBytes / access.bytes : 0;
     const View* const view = strand.view.get();
     Judgement judgement(findings, actor, record, {&view, 1});
     judgement.met = strand.met;
@@ -99,34 +116,53 @@ void RaceDetector::map_used(const Actor& actor, const Access& access) {
       judgement.reads_map = true;
       judgement.map = access.address[lane];
       judgement.lane = lane;
-      Shadow::Touch touch{.record = global_.enter(record), .lane = lane};
+      Shadow::Touch touch{.record = memory_->global.enter(record), .lane = lane};
       touch_bytes(cluster, judgement, touch, {Space::kGlobal, access.address[lane], access.bytes});
     }
   });
 }
 
-// The lanes from the first of `lanes` on whose bytes follow each other. None is among them whose bytes the
-// lane after it reads again.
-RaceDetector::Row RaceDetector::row_of(const Access& access, std::uint32_t lanes) {
-  const auto lane = static_cast<std::uint32_t>(std::countr_zero(lanes));
+namespace {
+
+// How many of `lanes`, from the first on, lie side by side. None is among them whose bytes the lane after it reads
+// again.
+std::uint32_t side_by_side(const Access& access, std::uint32_t lanes) {
+  const std::uint32_t count = access.row(lanes);
+  const std::uint32_t next = static_cast<std::uint32_t>(std::countr_zero(lanes)) + count;
+  const bool again = !access.writes && count > 1 && next < 32 && (lanes >> next & 1u) != 0 &&
+                     access.address[next] == access.address[next - 1];
+  return again ? count - 1 : count;
+}
+
+}  // namespace
+
+// Whole blocks of these lanes.
+RaceDetector::Row RaceDetector::blocks_of(const Access& access, std::uint32_t lane, std::uint32_t count) {
+  Row row{access.space, access.address[lane], Shadow::kBlockBytes, lane, 1, 0};
+  if (row.address % Shadow::kBlockBytes != 0 || access.bytes > Shadow::kBlockBytes) return row;
+  row.step = Shadow::kBlockBytes / access.bytes;
+  row.count = count / row.step;
+  return row;
+}
+
+// What the first of these lanes touches, or those that touch its word.
+RaceDetector::Row RaceDetector::element_of(const Access& access, std::uint32_t lane, std::uint32_t count) {
   const std::uint64_t address = access.address[lane];
   const std::uint32_t together = access.bytes < 4 ? 4 / access.bytes : 1;
-  Row row{access.space, address, access.bytes, lane, 1, 1};
-  if (address % 4 != 0) return row;
-  std::uint32_t count = access.row(lanes);
-  const std::uint32_t next = lane + count;
-  if (!access.writes && count > 1 && next < 32 && (lanes >> next & 1u) != 0 &&
-      access.address[next] == access.address[next - 1])
-    --count;
-  if (count < together) return row;
-  return {access.space, address, std::max(access.bytes, 4u), lane, together, count / together};
+  if (together == 1 || address % 4 != 0 || count < together)
+    return {access.space, address, access.bytes, lane, 1, 1};
+  return {access.space, address, 4, lane, together, 1};
 }
 
 // Lanes that write one word together count as the first of them; those that read the same as the last, since
 // it is mostly a first lane that then continues alone.
 void RaceDetector::touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
                                const Access& access, std::uint32_t lanes) {
-  unsigned tries = access.together ? 0 : 2;  // where rows must be judged, it is mostly lane by lane
+  if (access.space == Space::kGlobal) {
+    for (std::uint32_t rest = lanes & ~access.following; rest != 0; rest &= rest - 1)
+      memory_->global.prefetch(access.address[std::countr_zero(rest)]);
+  }
+  unsigned tries = access.together ? 0 : 2;  // where blocks must be judged, it is mostly lane by lane
   for (std::uint32_t rest = lanes; rest != 0;) {
     const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
     const std::uint32_t others = rest & (rest - 1);
@@ -134,10 +170,12 @@ void RaceDetector::touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shad
       rest = others;
       continue;
     }
-    Row row = row_of(access, rest);
-    if (tries == 0 || !touch_row(cluster, judgement, touch, row)) {
-      if (tries != 0) --tries;
-      row.count = 1;
+    const std::uint32_t count = side_by_side(access, rest);
+    Row row = blocks_of(access, lane, count);
+    const bool tried = tries != 0 && row.count != 0;
+    if (!tried || !touch_row(cluster, judgement, touch, row)) {
+      if (tried) --tries;
+      row = element_of(access, lane, count);
       touch.lane = access.together ? 0 : lane;
       judgement.lane = access.together ? kNoLane : lane;
       touch_bytes(cluster, judgement, touch, {access.space, row.address, row.bytes});
@@ -146,37 +184,24 @@ void RaceDetector::touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shad
   }
 }
 
-// Elements of which nothing has to be judged, as mostly; those of the first one's page, which are the row
-// from then on. False: nothing was touched.
+// Blocks of which nothing has to be judged, as mostly; those of the first one's page, which are the row from then
+// on. False: nothing was touched.
 bool RaceDetector::touch_row(ClusterRaces& cluster, const Judgement& judgement, const Shadow::Touch& touch,
                              Row& row) {
+  constexpr std::uint32_t kBytes = Shadow::kBlockBytes;
   const bool global = row.space == Space::kGlobal;
-  if ((row.address | row.bytes) % 4 != 0) return false;
   const std::uint64_t offset = row.address % GlobalShadow::kPageBytes;
-  if (global) row.count = std::min<std::uint32_t>(row.count, (GlobalShadow::kPageBytes - offset) / row.bytes);
-  if (row.count == 0) return false;
-  const Shadow& shadow = global ? global_ : cluster.shared;
-  GlobalShadow::Page* const page = global ? &global_.find(row.address) : nullptr;
-  Shadow::Cell* const cells = global ? &page->cells[offset / 4] : cluster.shared_cell(row.address);
-  switch (row.bytes) {
-    case 4:
-      if (!shadow.touch_settled<1>(cells, row.count, row.lane, row.step, touch)) return false;
-      break;
-    case 8:
-      if (!shadow.touch_settled<2>(cells, row.count, row.lane, row.step, touch)) return false;
-      break;
-    case 16:
-      if (!shadow.touch_settled<4>(cells, row.count, row.lane, row.step, touch)) return false;
-      break;
-    default:
-      return false;
-  }
+  if (global) row.count = std::min<std::uint32_t>(row.count, (GlobalShadow::kPageBytes - offset) / kBytes);
+  const Shadow& shadow = global ? memory_->global : cluster.shared;
+  GlobalShadow::Page* const page = global ? &memory_->global.find(row.address) : nullptr;
+  Shadow::Cell* const blocks = global ? &page->cells[offset / kBytes] : cluster.shared_cell(row.address);
+  if (!shadow.touch_settled(blocks, row.count, row.lane, row.step, touch)) return false;
   if (!judgement.stores) return true;
-  const std::uint32_t bytes = row.bytes * row.count;
+  const std::uint32_t bytes = kBytes * row.count;
   if (global)
-    std::memcpy(page->written() + offset, reinterpret_cast<const std::uint8_t*>(row.address), bytes);
+    copy_blocks(page->written() + offset, reinterpret_cast<const std::uint8_t*>(row.address), bytes);
   else
-    std::memcpy(cluster.shared_value(row.address), cluster.shared_byte(row.address), bytes);
+    copy_blocks(cluster.shared_value(row.address), cluster.shared_byte(row.address), bytes);
   return true;
 }
 
@@ -188,17 +213,19 @@ void RaceDetector::touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shad
     judgement.address = range.address;
     std::uint8_t* const copy =
         judgement.stores ? written(cluster, judgement, range.space, range.address) : nullptr;
-    cluster.shared.touch(cluster.shared_cell(range.address), range.bytes / 4, touch, judgement);
+    cluster.shared.touch(cluster.shared_cell(range.address), word_of(range.address), range.bytes / 4, touch,
+                         judgement);
     if (copy != nullptr) copy_few(copy, judgement.now, range.bytes);
     return;
   }
-  Shadow& shadow = global ? global_ : cluster.shared;
+  Shadow& shadow = global ? memory_->global : cluster.shared;
   std::uint64_t begin = range.address;
   const std::uint64_t end = begin + range.bytes;
   while (begin < end) {
     const std::uint64_t word = begin / 4;
-    Shadow::Cell* const cell = global ? &global_.find(begin).cells[word % (GlobalShadow::kPageBytes / 4)]
-                                      : cluster.shared_cell(begin);
+    Shadow::Cell* const block =
+        global ? &memory_->global.find(begin).cells[begin % GlobalShadow::kPageBytes / Shadow::kBlockBytes]
+               : cluster.shared_cell(begin);
     judgement.address = begin;
     std::uint64_t stop = std::min(end, 4 * word + 4);
     const bool part = begin % 4 != 0 || stop - begin < 4;
@@ -210,10 +237,11 @@ void RaceDetector::touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shad
     std::uint8_t* const copy = judgement.stores ? written(cluster, judgement, range.space, begin) : nullptr;
     if (part) {
       judgement.span = span;
-      shadow.touch_bytes(*cell, (1u << (stop - 4 * word)) - (1u << (begin - 4 * word)), touch, judgement);
+      const unsigned bytes = (1u << (stop - 4 * word)) - (1u << (begin - 4 * word));
+      shadow.touch_bytes(*block, word_of(begin), bytes, touch, judgement);
       judgement.span = 4;
     } else {
-      shadow.touch(cell, span / 4, touch, judgement);
+      shadow.touch(block, word_of(begin), span / 4, touch, judgement);
     }
     if (copy != nullptr) copy_few(copy, judgement.now, span);
     begin = stop;
@@ -226,7 +254,7 @@ std::uint8_t* RaceDetector::written(ClusterRaces& cluster, Judgement& judgement,
   std::uint8_t* copy;
   if (space == Space::kGlobal) {
     judgement.now = reinterpret_cast<const std::uint8_t*>(address);
-    copy = global_.find(address).written() + address % GlobalShadow::kPageBytes;
+    copy = memory_->global.find(address).written() + address % GlobalShadow::kPageBytes;
   } else {
     judgement.now = cluster.shared_byte(address);
     copy = cluster.shared_value(address);
@@ -244,7 +272,9 @@ void RaceDetector::touch_tensor(ClusterRaces& cluster, Judgement& judgement, Sha
   for (std::uint32_t part = range.lane / kLanes;
        part * kLanes < range.lane + range.lanes && part < 128 / kLanes; ++part) {
     judgement.address = std::uint64_t{range.rank} << 32 | part * kLanes << 16 | range.column;
-    cluster.tensor.touch(&cells[part * kColumns + range.column], columns, touch, judgement);
+    const std::uint32_t word = part * kColumns + range.column;
+    cluster.tensor.touch(&cells[word / Shadow::kBlockWords], word % Shadow::kBlockWords, columns, touch,
+                         judgement);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "observe/sanitize/detector.hpp"
+#include "observe/sanitize/grids.hpp"
 #include "observe/sanitize/races/judgement.hpp"
 #include "observe/sanitize/races/state.hpp"
 
@@ -19,7 +20,7 @@ namespace sglab::emu::races {
 // order that was run, but only between accesses that the run made.
 class RaceDetector final : public Detector {
  public:
-  using Detector::Detector;
+  RaceDetector(Findings& findings, std::shared_ptr<GridHistory> history);
 
   void launched(const Launch& launch) override;
   void cluster_started(const Cluster& cluster) override;
@@ -50,13 +51,14 @@ class RaceDetector final : public Detector {
   Record record_of(const Actor& actor, const Strand& strand) const;
   void touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch, const Access& access,
                    std::uint32_t lanes);
-  // Elements side by side, each of `bytes` and of the lane `step` after that of the one before it.
+  // Elements side by side, each of `bytes` and of the lanes from `step` after those of the one before it on.
   struct Row {
     Space space;
     std::uint64_t address;
     std::uint32_t bytes, lane, step, count;
   };
-  static Row row_of(const Access& access, std::uint32_t lanes);
+  static Row blocks_of(const Access& access, std::uint32_t lane, std::uint32_t count);
+  static Row element_of(const Access& access, std::uint32_t lane, std::uint32_t count);
   bool touch_row(ClusterRaces& cluster, const Judgement& judgement, const Shadow::Touch& touch, Row& row);
   void touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch, const Range& range);
   std::uint8_t* written(ClusterRaces& cluster, Judgement& judgement, Space space, std::uint64_t address);
@@ -86,10 +88,10 @@ class RaceDetector final : public Detector {
   void perform_tensor(ClusterRaces& cluster, const Actor& actor, const Issued& op,
                       const Footprint& footprint);
 
-  SpareShadows spare_;  // outlives the clusters that leave theirs
+  std::shared_ptr<GridHistory> history_;
+  std::shared_ptr<LaunchMemory> memory_;  // outlives the clusters that leave theirs
   std::map<std::uint64_t, std::unique_ptr<ClusterRaces>> clusters_;
   ClusterRaces* last_ = nullptr;  // among them, that was asked for
-  GlobalShadow global_;
   std::unordered_map<std::uint64_t, Leavings> left_;  // by global address
 };
 

@@ -43,6 +43,7 @@ std::vector<const View*> known_by(const std::vector<ViewPtr>& views) {
   return all;
 }
 
+constexpr std::size_t kAhead = 8;  // ranges, while whose cells come from memory
 constexpr std::uint64_t kWgmmaNumber = (std::uint64_t{1} << 48) - 1;
 
 }  // namespace
@@ -130,14 +131,18 @@ void RaceDetector::performed(const Actor& actor, const AsyncOp& op, const Footpr
     if (op.kind == Kind::kWgmma) judgement.issuers = made.warps;
     Shadow::Touch touch{.record = 0};
     std::uint64_t last = ~std::uint64_t{0};
-    for (const Range& range : ranges) {
+    const std::size_t count = ranges.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const Range& range = ranges[i];
+      if (i + kAhead < count && ranges[i + kAhead].space == Space::kShared)
+        __builtin_prefetch(cluster.shared_cell(ranges[i + kAhead].address), 1);
       const std::uint64_t place = range.space == Space::kShared ? range.address >> kSharedRankShift : 0xffu;
       const std::uint64_t where = place << 8 | range.warps;
       if (where != last) {
         judgement.warps = range.warps;
         if (made.record.role == Role::kCopy) place_copy(cluster, op, range, record);
         if (range.space == Space::kShared) visit(cluster, actor, range.address, record);
-        touch = {.record = (range.space == Space::kGlobal ? global_ : cluster.shared).enter(record),
+        touch = {.record = (range.space == Space::kGlobal ? memory_->global : cluster.shared).enter(record),
                  .writes = writes};
         last = where;
       }

@@ -6,7 +6,7 @@ namespace {
 bool same(const Record& a, const Record& b) {
   return a.pc == b.pc && a.lanes == b.lanes && a.slot == b.slot && a.clock == b.clock &&
          a.issue_slot == b.issue_slot && a.issue_clock == b.issue_clock && a.cluster == b.cluster &&
-         a.strong == b.strong;
+         a.strong == b.strong && a.spread == b.spread;
 }
 
 }  // namespace

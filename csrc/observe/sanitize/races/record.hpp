@@ -35,6 +35,7 @@ struct Record {
   bool async_proxy = false;
   bool together = false;  // one lane made it for all of these
   bool strong = false;    // atomics, and loads and stores with an order
+  std::uint8_t spread = 0;  // lanes whose bytes, side by side, are sixteen; 0: one lane has as many or more
   Scope scope = Scope::kCta;
 };
 

@@ -6,8 +6,8 @@ namespace sglab::emu::races {
 
 void Shadow::clear() {
   records_.clear();
-  splits_.clear();
-  free_splits_.clear();
+  parts_.clear();
+  free_parts_.clear();
   sets_.clear();
   joins_.clear();
   joined_ = 0;
@@ -112,66 +112,138 @@ Shadow::Cell Shadow::touched(const Cell cell, Touch& touch, Judge& judge) {
   return {cell.write, touch.reads_after == 0 ? alone : touch.reads_after};
 }
 
-void Shadow::touch_split(Cell& cell, unsigned bytes, Touch& touch, Judge& judge) {
-  if ((cell.write & kFlag) == 0) {
-    std::uint32_t index = static_cast<std::uint32_t>(splits_.size());
-    if (free_splits_.empty()) {
-      splits_.emplace_back();
-    } else {
-      index = free_splits_.back();
-      free_splits_.pop_back();
-    }
-    splits_[index].fill(cell);
-    cell = {kFlag | index, 0};
+std::uint32_t Shadow::keep(const Parts& parts) {
+  if (free_parts_.empty()) {
+    parts_.push_back(parts);
+    return static_cast<std::uint32_t>(parts_.size() - 1);
   }
+  const std::uint32_t index = free_parts_.back();
+  free_parts_.pop_back();
+  parts_[index] = parts;
+  return index;
+}
+
+void Shadow::touch_split(Cell& cell, unsigned bytes, Touch& touch, Judge& judge) {
+  if ((cell.write & kFlag) == 0) cell = {kFlag | keep({cell, cell, cell, cell}), 0};
   const std::uint32_t index = cell.write & ~kFlag;
   for (unsigned byte = 0; byte < 4; ++byte) {
-    Cell& one = splits_[index][byte];
+    Cell& one = parts_[index][byte];
     if (bytes >> byte & 1u) one = touched(one, touch, judge);
   }
   if (bytes != 0xfu || !touch.writes) return;
-  cell = splits_[index][0];
-  free_splits_.push_back(index);
+  cell = parts_[index][0];
+  free_parts_.push_back(index);
 }
 
-// Cells are compared and kept as numbers, in registers: one that was written in halves and is read whole
-// stalls the processor.
-void Shadow::touch_rest(Cell* cells, std::size_t done, std::size_t count, Touch& touch, Judge& judge) {
-  constexpr std::uint64_t kNone = number_of({kFlag, kFlag});
-  std::uint64_t before = touch.cell_lane == touch.lane ? number_of(touch.before) : kNone;
-  std::uint64_t after = number_of(touch.after);
-  const std::uint32_t alone = touch.record << 5 | touch.lane;
-  touch.cell_lane = touch.lane;
-  for (std::size_t i = done; i < count;) {
-    for (; i + 4 <= count && alike(cells + i, before); i += 4) std::fill_n(cells + i, 4, cell_of(after));
-    if (i == count) break;
-    Cell& cell = cells[i];
-    const std::uint64_t found = number_of(cell);
-    judge.word = i++;
-    if (found == before) {
-      cell = cell_of(after);
+Shadow::Parts Shadow::words_of(const Cell& block) const {
+  if ((block.write & kFlag) != 0) return parts_[block.write & ~kFlag];
+  Parts words;
+  for (std::uint32_t i = 0; i < kBlockWords; ++i)
+    words[i] = {block.write + lanes_before(block.write, i), block.read + lanes_before(block.read, i)};
+  return words;
+}
+
+// The one cell that says the same, if there is one.
+bool Shadow::gather(const Parts& words, Cell& block) const {
+  const Cell first = words[0];
+  if ((first.write & kFlag) != 0) return false;
+  for (const std::uint32_t entry : {first.write, first.read}) {
+    if ((entry & 31u) + lanes_before(entry, kBlockWords - 1) > 31) return false;
+  }
+  for (std::uint32_t i = 1; i < kBlockWords; ++i) {
+    if (words[i].write != first.write + lanes_before(first.write, i) ||
+        words[i].read != first.read + lanes_before(first.read, i))
+      return false;
+  }
+  block = first;
+  return true;
+}
+
+// The block's words have become these.
+void Shadow::put(Cell& block, const Parts& words) {
+  const bool apart = (block.write & kFlag) != 0;
+  const std::uint32_t index = block.write & ~kFlag;
+  if (gather(words, block)) {
+    if (apart) free_parts_.push_back(index);
+  } else if (apart) {
+    parts_[index] = words;
+  } else {
+    block = {kFlag | keep(words), 0};
+  }
+}
+
+// What its first word becomes, the others do as well, unless it depends on the lane or the word.
+void Shadow::touch_block(Cell& block, std::size_t done, Touch& touch, Judge& judge) {
+  if ((block.write & kFlag) != 0) return touch_part(block, 0, done, kBlockWords, touch, judge);
+  const Cell before = block;
+  const auto alike = [&](std::uint32_t entry, std::uint32_t known) {
+    return readers_of(entry) == known || lanes_before(entry, kBlockWords - 1) == 0;
+  };
+  judge.word = done;
+  judge.each_word = false;
+  const Cell after = touched(before, touch, judge);
+  if (!judge.each_word && alike(before.write, touch.known_write) &&
+      (!touch.writes || alike(before.read, touch.known_read))) {
+    block = after;
+    touch.block = {before, after, touch.lane};
+    return;
+  }
+  judge.each_word = false;
+  Parts words = words_of(before);
+  words[0] = after;
+  touch_words(&words[1], done + 1, kBlockWords - 1, touch, judge);
+  put(block, words);
+}
+
+void Shadow::touch_part(Cell& block, std::uint32_t first, std::size_t done, std::size_t count, Touch& touch,
+                        Judge& judge) {
+  Parts words = words_of(block);
+  touch_words(&words[first], done, count, touch, judge);
+  put(block, words);
+}
+
+// Words of one block, of which the access has touched `done` before.
+void Shadow::touch_words(Cell* words, std::size_t done, std::size_t count, Touch& touch, Judge& judge) {
+  for (std::size_t i = 0; i < count; ++i) {
+    Cell& cell = words[i];
+    if (cell == touch.word.before && touch.word.lane == touch.lane) {
+      cell = touch.word.after;
       continue;
     }
-    const Cell known = cell_of(found);
-    if ((known.write & kFlag) != 0) {
+    judge.word = done + i;
+    const Cell before = cell;
+    if ((before.write & kFlag) != 0) {
       touch_split(cell, 0xfu, touch, judge);
-      continue;
+    } else {
+      cell = touched(before, touch, judge);
+      if (!judge.each_word) touch.word = {before, cell, touch.lane};
     }
-    // Mostly by other lanes of accesses that were judged already.
-    const bool settled = touch.writes && known.write >> 5 == touch.known_write &&
-                         (known.read == 0 || readers_of(known.read) == touch.known_read);
-    const Cell next = settled ? Cell{alone, 0} : touched(known, touch, judge);
-    cell = cell_of(number_of(next));
-    if (!judge.each_word) before = found, after = number_of(next);
     judge.each_word = false;
   }
-  touch.before = cell_of(before);
-  touch.after = cell_of(after);
 }
 
-void Shadow::touch_bytes(Cell& cell, unsigned bytes, Touch& touch, Judge& judge) {
+void Shadow::touch_bytes(Cell& block, std::uint32_t word, unsigned bytes, Touch& touch, Judge& judge) {
   judge.word = 0;
-  touch_split(cell, bytes, touch, judge);
+  Parts words = words_of(block);
+  touch_split(words[word], bytes, touch, judge);
+  judge.each_word = false;
+  put(block, words);
+}
+
+bool Shadow::was_touched(const Cell& block, std::uint32_t begin, std::uint32_t end, bool written) const {
+  const auto is = [&](const Cell& cell) { return cell.write != 0 || (!written && cell.read != 0); };
+  if ((block.write & kFlag) == 0) return is(block);
+  const Parts& words = parts_[block.write & ~kFlag];
+  for (std::uint32_t byte = begin; byte < end; ++byte) {
+    const Cell& word = words[byte / 4];
+    if (is((word.write & kFlag) == 0 ? word : parts_[word.write & ~kFlag][byte % 4])) return true;
+  }
+  return false;
+}
+
+void Shadow::forget(Cell& block) {
+  if ((block.write & kFlag) != 0) free_parts_.push_back(block.write & ~kFlag);
+  block = {};
 }
 
 }  // namespace sglab::emu::races

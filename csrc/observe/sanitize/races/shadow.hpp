@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -28,10 +30,15 @@ constexpr std::uint32_t kNoLane = 32;
 
 // Who last wrote, and who has read since, each word of a memory; where an access was to part of a word, each
 // byte. A write is remembered alone; of reads those that no other remembered read is ordered after.
+//
+// Memory is kept in blocks of four words. Mostly one access touched all of a block, by one lane or by lanes side
+// by side (Record::spread), and one cell says it.
 class Shadow {
  public:
+  static constexpr std::uint32_t kBlockWords = 4, kBlockBytes = 16;
+
   struct alignas(8) Cell {
-    std::uint32_t write = 0;  // record << 5 | lane; or kFlag | index of four cells, one per byte
+    std::uint32_t write = 0;  // record << 5 | lane, of a block its first word's; or kFlag | index of its parts
     std::uint32_t read = 0;   // the same; or kFlag | index of a set of records
     bool operator==(const Cell&) const = default;
   };
@@ -49,27 +56,31 @@ class Shadow {
 
     std::uint32_t known_write = 0, known_read = 0;    // entries that are ordered before
     std::uint32_t reads_before = 0, reads_after = 0;  // Cell::read without and with this access; 0: alone
-    Cell before{}, after{};                           // a cell that was in order, and what became of it
-    std::uint32_t cell_lane = kNoLane;                // for this lane
+    // A word and a block that were in order, and what became of them for this lane.
+    struct Step {
+      Cell before{}, after{};
+      std::uint32_t lane = kNoLane;
+    };
+    Step word{}, block{};
   };
-  // Whole words. Cells that were equal become equal: four together, since most accesses are of sixteen bytes
-  // or more.
-  void touch(Cell* cells, std::size_t count, Touch& touch, Judge& judge) {
+  // Whole words, from this one of the first block on.
+  void touch(Cell* block, std::uint32_t first, std::size_t count, Touch& touch, Judge& judge) {
     std::size_t done = 0;
-    if (touch.cell_lane == touch.lane) {
-      const std::uint64_t before = number_of(touch.before);
-      for (; done + 4 <= count && alike(cells + done, before); done += 4)
-        cells[done] = cells[done + 1] = cells[done + 2] = cells[done + 3] = touch.after;
+    if (first != 0) {
+      done = std::min<std::size_t>(count, kBlockWords - first);
+      touch_part(*block++, first, 0, done, touch, judge);
     }
-    if (done < count) touch_rest(cells, done, count, touch, judge);
+    for (; done + kBlockWords <= count; ++block, done += kBlockWords) {
+      if (!touch_whole(*block, touch)) touch_block(*block, done, touch, judge);
+    }
+    if (done < count) touch_part(*block, 0, done, count - done, touch, judge);
   }
-  // Elements side by side, each of kWords words and of the lane `step` after that of the one before it, of
-  // which nothing has to be asked: nobody has touched them, or they who have are known to be ordered before.
-  // False: nothing was touched, they must be touched one by one.
-  template <std::size_t kWords>
-  bool touch_settled(Cell* cells, std::size_t count, std::uint32_t lane, std::uint32_t step,
+  // Blocks side by side, each from the lane `step` after that of the one before it on, of which nothing has to be
+  // asked: nobody has touched them, or they who have are known to be ordered before. False: nothing was touched,
+  // their words must be touched lane by lane.
+  bool touch_settled(Cell* blocks, std::size_t count, std::uint32_t lane, std::uint32_t step,
                      const Touch& touch) const {
-    const Cell first = cells[0];
+    const Cell first = blocks[0];
     const bool written = first.write == 0 || first.write >> 5 == touch.known_write;
     const bool read = touch.writes ? first.read == 0 || readers_of(first.read) == touch.known_read
                                    : readers_of(first.read) == touch.reads_before;
@@ -77,18 +88,21 @@ class Shadow {
     // All alike, but for the lanes of lone accesses.
     const std::uint64_t mask = number_of({~31u, (first.read & kFlag) != 0 ? ~0u : ~31u});
     std::uint64_t differing = 0;
-    for (std::size_t i = 1; i < count * kWords; ++i) differing |= number_of(cells[i]) ^ number_of(first);
+    for (std::size_t i = 1; i < count; ++i) differing |= number_of(blocks[i]) ^ number_of(first);
     if ((differing & mask) != 0) return false;
     std::uint32_t alone = touch.record << 5 | lane;
-    for (std::size_t i = 0; i < count; ++i, alone += step) {
+    for (Cell *block = blocks, *const end = blocks + count; block != end; ++block, alone += step) {
       const std::uint32_t reads = touch.reads_after == 0 ? alone : touch.reads_after;
-      for (Cell *cell = cells + i * kWords, *const end = cell + kWords; cell != end; ++cell)
-        *cell = touch.writes ? Cell{alone, 0} : Cell{cell->write, reads};
+      *block = touch.writes ? Cell{alone, 0} : Cell{block->write, reads};
     }
     return true;
   }
-  // Bytes of one word; bit i of `bytes`: byte i.
-  void touch_bytes(Cell& cell, unsigned bytes, Touch& touch, Judge& judge);
+  // Bytes of one word of the block; bit i of `bytes`: byte i.
+  void touch_bytes(Cell& block, std::uint32_t word, unsigned bytes, Touch& touch, Judge& judge);
+  // Nobody has touched the block.
+  void forget(Cell& block);
+  // Whether some of the bytes from `begin` to `end` of a block were touched, or written.
+  bool was_touched(const Cell& block, std::uint32_t begin, std::uint32_t end, bool written) const;
 
  private:
   static constexpr std::uint32_t kFlag = 0x80000000u;
@@ -101,16 +115,40 @@ class Shadow {
     bool full() const { return count == records.size(); }
     bool operator==(const Readers&) const = default;
   };
+  using Parts = std::array<Cell, 4>;  // words of a block, or bytes of a word
   static constexpr std::uint64_t number_of(const Cell& cell) { return std::bit_cast<std::uint64_t>(cell); }
-  static constexpr Cell cell_of(std::uint64_t number) { return std::bit_cast<Cell>(number); }
   // Of Cell::read: the set, or the record that alone has read, whichever its lane.
   static std::uint32_t readers_of(std::uint32_t read) { return (read & kFlag) != 0 ? read : read >> 5; }
-  // Whether four cells are all like this one.
-  static bool alike(const Cell* cells, std::uint64_t one) {
-    return ((number_of(cells[0]) ^ one) | (number_of(cells[1]) ^ one) | (number_of(cells[2]) ^ one) |
-            (number_of(cells[3]) ^ one)) == 0;
+  // A whole block of which nothing has to be asked.
+  static bool touch_whole(Cell& block, const Touch& touch) {
+    const Cell found = block;
+    if (number_of(found) == number_of(touch.block.before) && touch.block.lane == touch.lane) {
+      block = touch.block.after;
+      return true;
+    }
+    if (found.write != 0 && found.write >> 5 != touch.known_write) return false;
+    const std::uint32_t readers = readers_of(found.read), alone = touch.record << 5 | touch.lane;
+    if (touch.writes) {
+      if (found.read != 0 && readers != touch.known_read) return false;
+      block = {alone, 0};
+      return true;
+    }
+    if (readers != touch.reads_before) return false;
+    block = {found.write, touch.reads_after == 0 ? alone : touch.reads_after};
+    return true;
   }
-  void touch_rest(Cell* cells, std::size_t done, std::size_t count, Touch& touch, Judge& judge);
+  void touch_block(Cell& block, std::size_t done, Touch& touch, Judge& judge);
+  void touch_part(Cell& block, std::uint32_t first, std::size_t done, std::size_t count, Touch& touch,
+                  Judge& judge);
+  void touch_words(Cell* words, std::size_t done, std::size_t count, Touch& touch, Judge& judge);
+  // By how many lanes a word's is after that of its block's first word.
+  std::uint32_t lanes_before(std::uint32_t entry, std::uint32_t word) const {
+    return entry == 0 || (entry & kFlag) != 0 ? 0 : word * records_[entry >> 5].spread / kBlockWords;
+  }
+  Parts words_of(const Cell& block) const;
+  bool gather(const Parts& words, Cell& block) const;
+  void put(Cell& block, const Parts& words);
+  std::uint32_t keep(const Parts& parts);
   bool check(std::uint32_t entry, bool writes, std::uint32_t& known, Judge& judge);
   bool check_reads(std::uint32_t entry, std::uint32_t& known, Judge& judge);
   std::uint32_t with_reader(std::uint32_t reads, const Touch& touch, Judge& judge);
@@ -118,8 +156,8 @@ class Shadow {
   void touch_split(Cell& cell, unsigned bytes, Touch& touch, Judge& judge);
 
   Records records_;
-  std::vector<std::array<Cell, 4>> splits_;
-  std::vector<std::uint32_t> free_splits_;
+  std::vector<Parts> parts_;
+  std::vector<std::uint32_t> free_parts_;
   std::vector<Readers> sets_;
 
   // What with_reader() made, by set << 32 | record: a hash table without gaps between what collides.

@@ -22,29 +22,16 @@ MbarrierViews& ClusterRaces::mbarrier(std::uint32_t address) {
 
 std::vector<Shadow::Cell>& ClusterRaces::tensor_of(std::uint32_t rank) {
   std::vector<Shadow::Cell>& cells = tensor_cells[rank];
-  if (cells.empty()) cells.resize(128 / kTensorLanes * kTensorColumns);
+  if (cells.empty()) cells.resize(128 / kTensorLanes * kTensorColumns / Shadow::kBlockWords);
   return cells;
 }
 
 void ClusterRaces::forget_tensor(const TmemRange& range) {
   std::vector<Shadow::Cell>& cells = tensor_of(range.rank);
   for (std::uint32_t at = 0; at < cells.size(); ++at) {
-    const std::uint32_t column = at % kTensorColumns;
-    if (column >= range.column && column < range.column + range.columns) cells[at] = {};
+    const std::uint32_t column = at * Shadow::kBlockWords % kTensorColumns;  // allocations hold whole blocks
+    if (column >= range.column && column < range.column + range.columns) tensor.forget(cells[at]);
   }
-}
-
-void GlobalShadow::forget() {
-  clear();
-  pages_.clear();
-  recent_.fill({});
-}
-
-GlobalShadow::Page& GlobalShadow::find_page(std::uint64_t number) {
-  Page& page = pages_[number];
-  if (page.cells == nullptr) page.cells = std::make_unique<Cell[]>(kPageBytes / 4);
-  recent_[number % recent_.size()] = {number, &page};
-  return page;
 }
 
 }  // namespace sglab::emu::races

@@ -10,6 +10,7 @@
 
 #include "isa/aperture.hpp"
 #include "machine/engine/cluster.hpp"
+#include "observe/sanitize/races/memory.hpp"
 #include "observe/sanitize/races/shadow.hpp"
 #include "observe/sanitize/races/strand.hpp"
 
@@ -61,28 +62,6 @@ struct Visit {
 // What synchronising stores and atomics have left at an address.
 using Leavings = std::vector<Left>;
 
-// Shadows of shared memory that clusters have left for those after them: new memory costs more than to clear
-// it.
-struct SpareShadows {
-  std::vector<std::vector<Shadow::Cell>> cells;
-  std::vector<std::vector<std::uint8_t>> values;
-
-  template <class Word>
-  static void take(std::vector<std::vector<Word>>& spare, std::vector<Word>& into, std::size_t count) {
-    if (!spare.empty()) {
-      into = std::move(spare.back());
-      spare.pop_back();
-    }
-    into.assign(count, {});
-  }
-  template <class Word>
-  static void leave(std::vector<std::vector<Word>>& spare, std::vector<std::vector<Word>>& from) {
-    for (std::vector<Word>& one : from) {
-      if (!one.empty()) spare.push_back(std::move(one));
-    }
-  }
-};
-
 // Everything known of one running cluster.
 struct ClusterRaces {
   ClusterRaces(const Cluster& cluster, SpareShadows& spare);
@@ -110,9 +89,10 @@ struct ClusterRaces {
   // By shared::cluster address. Most CTAs of a large grid may leave without touching their shared memory, so
   // it is shadowed only when one does.
   Shadow::Cell* shared_cell(std::uint64_t address) {
+    constexpr std::uint32_t kBytes = Shadow::kBlockBytes;
     std::vector<Shadow::Cell>& cells = shared_cells[address >> kSharedRankShift];
-    if (cells.empty()) SpareShadows::take(spare.cells, cells, (cluster.shared_bytes + 3) / 4);
-    return &cells[(address & kSharedOffsetMask) / 4];
+    if (cells.empty()) SpareShadows::take(spare.cells, cells, (cluster.shared_bytes + kBytes - 1) / kBytes);
+    return &cells[(address & kSharedOffsetMask) / kBytes];
   }
   std::uint8_t* shared_value(std::uint64_t address) {
     std::vector<std::uint8_t>& values = shared_values[address >> kSharedRankShift];
@@ -122,43 +102,10 @@ struct ClusterRaces {
   const std::uint8_t* shared_byte(std::uint64_t address) const {
     return cluster.ctas[address >> kSharedRankShift].shared + (address & kSharedOffsetMask);
   }
-  // The cells of tensor memory are sixteen lanes of one column, by sixteenth and column.
+  // The words of tensor memory are sixteen lanes of one column, by sixteenth and column.
   static constexpr std::uint32_t kTensorLanes = 16, kTensorColumns = 512;
   std::vector<Shadow::Cell>& tensor_of(std::uint32_t rank);
   void forget_tensor(const TmemRange& range);
-};
-
-// Global memory, by page.
-class GlobalShadow : public Shadow {
- public:
-  static constexpr std::uint64_t kPageBytes = 4096;
-  void forget();
-  struct Page {
-    std::unique_ptr<Cell[]> cells;
-    std::unique_ptr<std::uint8_t[]> values;
-
-    // What threads have written to it.
-    std::uint8_t* written() {
-      if (values == nullptr) values = std::make_unique<std::uint8_t[]>(kPageBytes);
-      return values.get();
-    }
-  };
-  // The page that holds this address.
-  Page& find(std::uint64_t address) {
-    const std::uint64_t number = address / kPageBytes;
-    const Recent& recent = recent_[number % recent_.size()];
-    return recent.number == number ? *recent.page : find_page(number);
-  }
-
- private:
-  struct Recent {
-    std::uint64_t number = ~std::uint64_t{0};
-    Page* page = nullptr;
-  };
-  Page& find_page(std::uint64_t number);
-
-  std::unordered_map<std::uint64_t, Page> pages_;
-  std::array<Recent, 256> recent_;
 };
 
 }  // namespace sglab::emu::races

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "observe/sanitize/races/shadow.hpp"
+
+namespace sglab::emu::races {
+
+// Shadows of shared memory that clusters have left for those after them: new memory costs more than to clear
+// it.
+struct SpareShadows {
+  std::vector<std::vector<Shadow::Cell>> cells;
+  std::vector<std::vector<std::uint8_t>> values;
+
+  template <class Word>
+  static void take(std::vector<std::vector<Word>>& spare, std::vector<Word>& into, std::size_t count) {
+    if (!spare.empty()) {
+      into = std::move(spare.back());
+      spare.pop_back();
+    }
+    into.assign(count, {});
+  }
+  template <class Word>
+  static void leave(std::vector<std::vector<Word>>& spare, std::vector<std::vector<Word>>& from) {
+    for (std::vector<Word>& one : from) {
+      if (!one.empty()) spare.push_back(std::move(one));
+    }
+  }
+};
+
+// Global memory, by page.
+class GlobalShadow : public Shadow {
+ public:
+  static constexpr std::uint64_t kPageBytes = 4096, kPageBlocks = kPageBytes / kBlockBytes;
+  struct Page {
+    std::array<Cell, kPageBlocks> cells;
+    bool stored = false;  // threads have: `values` are what they have written
+    std::array<std::uint8_t, kPageBytes> values;
+
+    std::uint8_t* written() {
+      if (!stored) values.fill(0);
+      stored = true;
+      return values.data();
+    }
+  };
+  // Nothing was touched; pages are kept for what comes.
+  void forget();
+  // The page that holds this address.
+  Page& find(std::uint64_t address) {
+    const std::uint64_t number = address / kPageBytes;
+    const Recent& recent = recent_[number % recent_.size()];
+    return recent.number == number ? *recent.page : find_page(number);
+  }
+  // What is known of this address will be asked for soon.
+  void prefetch(std::uint64_t address) const {
+    const Recent& recent = recent_[address / kPageBytes % recent_.size()];
+    if (recent.number != address / kPageBytes) return;
+    __builtin_prefetch(&recent.page->cells[address % kPageBytes / kBlockBytes], 1);
+    __builtin_prefetch(&recent.page->values[address % kPageBytes], 1);
+  }
+  // Whether some of these bytes were touched, or written.
+  bool touched(std::uint64_t address, std::uint64_t bytes, bool written) const;
+  std::size_t pages() const { return pages_.size() + spare_.size(); }
+
+ private:
+  struct Recent {
+    std::uint64_t number = ~std::uint64_t{0};
+    Page* page = nullptr;
+  };
+  Page& find_page(std::uint64_t number);
+
+  std::unordered_map<std::uint64_t, std::unique_ptr<Page>> pages_;
+  std::vector<std::unique_ptr<Page>> spare_;
+  std::array<Recent, 256> recent_;
+};
+
+// What the detector knows of a launch's memory and keeps for later launches of the device: new memory costs more
+// than what is found out about it.
+struct LaunchMemory {
+  GlobalShadow global;
+  SpareShadows spare;
+};
+
+}  // namespace sglab::emu::races
