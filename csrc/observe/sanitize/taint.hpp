@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "machine/engine/registers.hpp"
 #include "observe/sanitize/detector.hpp"
 
 namespace sglab::emu {
