@@ -45,7 +45,7 @@ class SGLangInterface:
         save_kv_cache: bool = True,
         **kwargs: Any,
     ) -> torch.Tensor:
-        """kwargs: q_rope, k_rope and sinks; any other is a TypeError."""
+        """kwargs: those of `AttentionBackend.forward` after save_kv_cache; any other is a TypeError."""
         return self.backend.forward(q, k, v, layer, forward_batch, save_kv_cache=save_kv_cache, **kwargs)
 
     def forward_mixed(
