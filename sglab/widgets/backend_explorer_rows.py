@@ -25,8 +25,8 @@ def header(asked: Question, found: Exploration) -> dict[str, Any]:
     tokens, count = sum(asked.seq_lens), len(asked.seq_lens)
     heads, kv_heads = asked.heads
     subject = (
-        f"{asked.mode} of {count} request{'s' * (count > 1)}, {tokens:,} KV token{'s' * (tokens > 1)} · {asked.model}, {heads} heads on "
-        f"{kv_heads} KV head{'s' * (kv_heads > 1)} · {asked.machine} · SGLang {asked.version}"
+        f"{asked.mode} of {count} request{'s' * (count > 1)}, {tokens:,} KV token{'s' * (tokens > 1)} · {asked.model}, "
+        f"{heads} heads on {kv_heads} KV head{'s' * (kv_heads > 1)} · {asked.machine} · SGLang {asked.version}"
     )
     return {"title": "Backends", "subject": subject, "badge": {"text": "built · counted", "title": COUNTED}}
 

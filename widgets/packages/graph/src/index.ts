@@ -25,7 +25,7 @@ import { makeStepAttention } from "@sglab/engine/step_attention";
 import { eventDetails, launchDetails, probeDetails } from "./details";
 import type { Event, GRAPH } from "./protocol";
 import { makeSlots } from "./slots";
-import { sentence, sizeFor } from "./words";
+import { choiceFor, sentence } from "./words";
 
 const CAPTURED = "A capture attends to the dummy page alone: go to a replay.";
 const LEAST = 120;
@@ -105,12 +105,7 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
   frame.toolbar.append(h("label", {}, "a batch of", tried), answer);
 
   function showAnswer(): void {
-    const sizes = source.get("sizes");
-    const size = sizeFor(sizes, Math.max(1, Number(tried.value)));
-    answer.textContent =
-      size === undefined
-        ? `requests: runs without a graph, the largest is ${sizes.at(-1)}`
-        : `requests: replays size ${size}, ${format.plural(size - Number(tried.value), "slot")} padded`;
+    answer.textContent = choiceFor(source.get("sizes"), Number(tried.value));
   }
 
   function select(row: number | undefined): void {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Launch } from "./protocol";
-import { neighbours, sentence, sizeFor } from "./words";
+import { choiceFor, neighbours, sentence, sizeFor } from "./words";
 
 test("captures and replays in words", () => {
   expect(sentence({ kind: "capture", bs: 8, warm_ups: 2, launches: 120 })).toBe(
@@ -26,4 +26,12 @@ test("what a launch depends on, and what depends on it until it is written again
   ];
   expect(neighbours(launches, 0)).toEqual({ before: [], after: [1, 2] });
   expect(neighbours(launches, 2)).toEqual({ before: [0, 1], after: [3] });
+});
+
+test("what a batch does, and that there is none without a request", () => {
+  expect(choiceFor([1, 2, 4], 3)).toBe("requests: replays size 4, 1 slot padded");
+  expect(choiceFor([1, 2, 4], 1)).toBe("request: replays size 1, 0 slots padded");
+  expect(choiceFor([1, 2, 4], 5)).toBe("requests: runs without a graph, the largest is 4");
+  for (const none of [0, -1, 2.5, Number.NaN])
+    expect(choiceFor([1, 2, 4], none)).toBe("requests: write a whole number, at least 1");
 });

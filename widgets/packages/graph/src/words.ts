@@ -22,6 +22,15 @@ export function sizeFor(sizes: readonly number[], requests: number): number | un
   return sizes.find((size) => size >= requests);
 }
 
+/** What a batch of so many requests does. */
+export function choiceFor(sizes: readonly number[], requests: number): string {
+  if (!Number.isInteger(requests) || requests < 1) return "requests: write a whole number, at least 1";
+  const [size, who] = [sizeFor(sizes, requests), requests === 1 ? "request" : "requests"];
+  return size === undefined
+    ? `${who}: runs without a graph, the largest is ${sizes.at(-1)}`
+    : `${who}: replays size ${size}, ${plural(size - requests, "slot")} padded`;
+}
+
 /** An address with its name; temporaries are numbered as they are first written. */
 export function addressText(addresses: readonly Address[], index: number): string {
   const [hex, name] = addresses[index] ?? ["?", ""];

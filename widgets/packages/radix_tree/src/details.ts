@@ -4,7 +4,7 @@ import { format } from "@sglab/core";
 import { definitions, link, note, requestLink, table, title } from "@sglab/engine/parts";
 import type { Op } from "./protocol";
 import type { Tree, TreeStates } from "./states";
-import { nameOf, runs, sentence } from "./words";
+import { nameOf, runs, safeText, sentence } from "./words";
 
 const LISTED = 30;
 const { count, plural } = format;
@@ -90,7 +90,7 @@ function safe(op: Op, tree: Tree): string {
   const locked = leaves.filter(({ lock }) => lock > 0).length;
   const later = leaves.length - locked;
   const last = op.evicted?.at(-1)?.[2] ?? 0;
-  return `Of the leaves that stay, ${plural(locked, "one is", "are")} locked, ${count(later)} were used after ${count(last)} or were not needed.`;
+  return safeText(locked, later, last);
 }
 
 export function nodeDetails(told: Told, selected: number | undefined): HTMLElement[] {

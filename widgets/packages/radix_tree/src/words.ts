@@ -76,3 +76,13 @@ export function sentence(op: Op, requests: readonly string[], pageSize: number):
     }
   }
 }
+
+/** Of the leaves that an eviction left: those that are locked, and those it did not come to. */
+export function safeText(locked: number, later: number, last: number): string {
+  const is = (value: number, one: string, many: string) => `${count(value)} ${value === 1 ? one : many}`;
+  const parts = [
+    ...(locked ? [`${is(locked, "is", "are")} locked`] : []),
+    ...(later ? [`${is(later, "was", "were")} used after ${count(last)} or not needed`] : []),
+  ];
+  return parts.length ? `Of the leaves that stay, ${parts.join(", ")}.` : "No leaf stays.";
+}
