@@ -205,78 +205,6 @@ DECIDED = {
     "lop3.and by its value": "selp.b32 %r3, 0, 1, {p}; lop3.and.b32 %r4|%p3, %r3, %r3, %r3, 0x80, %p1; @%p3 bra $end;",
     "lop3.or by a known bit": "mov.b32 %r3, {{%ones, %nones}}; @!{p} mov.b32 %r3, %none; "
     "lop3.or.b32 %r4|%p3, %r3, %r3, %r3, 0x80, %p1; @%p3 bra $end;",
-    # Comparisons that are combined with a predicate, which is known, or is what was compared is.
-    "setp.or": "setp.ne.or.s32 %p3, %none, 0, {p}; @%p3 bra $end;",
-    "setp.and": "setp.ne.and.s32 %p3, %none, 0, !{p}; @%p3 bra $end;",
-    "setp.or in place": "setp.ne.or.s32 {p}, %none, 0, {p}; @{p} bra $end;",
-    "setp.or of the unknown": "selp.b32 %r3, 0, 1, {p}; setp.eq.or.s32 %p3, %r3, 0, %p1; @%p3 bra $end;",
-    "setp.and of the unknown": "selp.b32 %r3, 0, 1, {p}; setp.ne.and.s32 %p1, %r3, 0, %p1; @%p1 bra $end;",
-    "setp.or of f64": "selp.f64 %d1, 0d0, 0d3ff0000000000000, {p}; setp.eq.or.f64 %p3, %d1, 0d0, %p1; @%p3 bra $end;",
-    "setp.and, its second": "selp.b32 %r3, 0, 1, {p}; setp.eq.and.s32 %p4|%p3, %r3, 0, %p1; @%p3 bra $end;",
-    "setp.or, guarded": "selp.b32 %r3, 0, 1, {p}; mov.pred %p3, {p}; @{p} setp.eq.or.s32 %p3, %r3, 0, %p1; @!{p} mov.pred %p3, %p1; @%p3 bra $end;",
-    "setp.or of halves": "mov.b32 %r3, 0; @!{p} mov.b32 %r3, %none; setp.eq.or.f16x2 %p3|%p4, %none, %r3, {p}; @%p3 bra $end;",
-    "set.and": "set.ne.and.u32.s32 %r3, %none, 0, !{p}; st.global.u32 [%out], %r3;",
-    "set.or": "set.ne.or.f32.s32 %f1, %none, 0, {p}; st.global.f32 [%out], %f1;",
-    # lop3, by its table: a & b & c, a | b | c, (a & b) | c, a ? b : c, and c alone.
-    "lop3 and": "selp.b32 %r3, 0, 1, {p}; lop3.b32 %r4, %none, %r3, %r5, 0x80; st.global.u32 [%out], %r4;",
-    "lop3 or": "selp.b32 %r3, -1, 1, {p}; lop3.b32 %r4, %r5, %none, %r3, 0xfe; st.global.u32 [%out], %r4;",
-    "lop3 and, or": "selp.b32 %r3, -1, 1, {p}; lop3.b32 %r4, %none, %r5, %r3, 0xea; st.global.u32 [%out], %r4;",
-    "lop3 chooses": "selp.b32 %r3, 0, 1, {p}; lop3.b32 %r4, %r3, %none, %r5, 0xca; st.global.u32 [%out], %r4;",
-    "lop3 of one": "mov.b32 %r3, %r5; @!{p} mov.b32 %r3, %none; lop3.b32 %r4, %none, %none, %r3, 0xaa; st.global.u32 [%out], %r4;",
-    "lop3 in place": "selp.b32 %r3, 0, 1, {p}; lop3.b32 %r3, %none, %r3, %r5, 0x80; st.global.u32 [%out], %r3;",
-    "lop3 of a half": "selp.b32 %r3, 0xffff, -1, {p}; lop3.b32 %r4, %r2, %r3, -1, 0x80; mov.b32 {{%h1, %h2}}, %r4; st.global.u16 [%out], %h2;",
-    "lop3.or": "lop3.or.b32 %r4|%p3, %none, %r5, %r5, 0x80, {p}; @%p3 bra $end;",
-    "lop3.and": "lop3.and.b32 %r4|%p3, %none, %r5, %r5, 0x80, !{p}; @%p3 bra $end;",
-    "lop3.and by its value": "selp.b32 %r3, 0, 1, {p}; lop3.and.b32 %r4|%p3, %r3, %r3, %r3, 0x80, %p1; @%p3 bra $end;",
-    "lop3.or by a known bit": "mov.b32 %r3, {{%ones, %nones}}; @!{p} mov.b32 %r3, %none; lop3.or.b32 %r4|%p3, %r3, %r3, %r3, 0x80, %p1; @%p3 bra $end;",
-    # Comparisons that are combined with a predicate, which is known, or is what was compared is.
-    "setp.or": "setp.ne.or.s32 %p3, %none, 0, {p}; @%p3 bra $end;",
-    "setp.and": "setp.ne.and.s32 %p3, %none, 0, !{p}; @%p3 bra $end;",
-    "setp.or in place": "setp.ne.or.s32 {p}, %none, 0, {p}; @{p} bra $end;",
-    "setp.or of the unknown": "selp.b32 %r3, 0, 1, {p}; setp.eq.or.s32 %p3, %r3, 0, %p1; @%p3 bra $end;",
-    "setp.and of the unknown": "selp.b32 %r3, 0, 1, {p}; setp.ne.and.s32 %p1, %r3, 0, %p1; @%p1 bra $end;",
-    "setp.or of f64": "selp.f64 %d1, 0d0, 0d3ff0000000000000, {p}; setp.eq.or.f64 %p3, %d1, 0d0, %p1; @%p3 bra $end;",
-    "setp.and, its second": "selp.b32 %r3, 0, 1, {p}; setp.eq.and.s32 %p4|%p3, %r3, 0, %p1; @%p3 bra $end;",
-    "setp.or, guarded": "selp.b32 %r3, 0, 1, {p}; mov.pred %p3, {p}; @{p} setp.eq.or.s32 %p3, %r3, 0, %p1; @!{p} mov.pred %p3, %p1; @%p3 bra $end;",
-    "setp.or of halves": "mov.b32 %r3, 0; @!{p} mov.b32 %r3, %none; setp.eq.or.f16x2 %p3|%p4, %none, %r3, {p}; @%p3 bra $end;",
-    "set.and": "set.ne.and.u32.s32 %r3, %none, 0, !{p}; st.global.u32 [%out], %r3;",
-    "set.or": "set.ne.or.f32.s32 %f1, %none, 0, {p}; st.global.f32 [%out], %f1;",
-    # lop3, by its table: a & b & c, a | b | c, (a & b) | c, a ? b : c, and c alone.
-    "lop3 and": "selp.b32 %r3, 0, 1, {p}; lop3.b32 %r4, %none, %r3, %r5, 0x80; st.global.u32 [%out], %r4;",
-    "lop3 or": "selp.b32 %r3, -1, 1, {p}; lop3.b32 %r4, %r5, %none, %r3, 0xfe; st.global.u32 [%out], %r4;",
-    "lop3 and, or": "selp.b32 %r3, -1, 1, {p}; lop3.b32 %r4, %none, %r5, %r3, 0xea; st.global.u32 [%out], %r4;",
-    "lop3 chooses": "selp.b32 %r3, 0, 1, {p}; lop3.b32 %r4, %r3, %none, %r5, 0xca; st.global.u32 [%out], %r4;",
-    "lop3 of one": "mov.b32 %r3, %r5; @!{p} mov.b32 %r3, %none; lop3.b32 %r4, %none, %none, %r3, 0xaa; st.global.u32 [%out], %r4;",
-    "lop3 in place": "selp.b32 %r3, 0, 1, {p}; lop3.b32 %r3, %none, %r3, %r5, 0x80; st.global.u32 [%out], %r3;",
-    "lop3 of a half": "selp.b32 %r3, 0xffff, -1, {p}; lop3.b32 %r4, %r2, %r3, -1, 0x80; mov.b32 {{%h1, %h2}}, %r4; st.global.u16 [%out], %h2;",
-    "lop3.or": "lop3.or.b32 %r4|%p3, %none, %r5, %r5, 0x80, {p}; @%p3 bra $end;",
-    "lop3.and": "lop3.and.b32 %r4|%p3, %none, %r5, %r5, 0x80, !{p}; @%p3 bra $end;",
-    "lop3.and by its value": "selp.b32 %r3, 0, 1, {p}; lop3.and.b32 %r4|%p3, %r3, %r3, %r3, 0x80, %p1; @%p3 bra $end;",
-    "lop3.or by a known bit": "mov.b32 %r3, {{%ones, %nones}}; @!{p} mov.b32 %r3, %none; lop3.or.b32 %r4|%p3, %r3, %r3, %r3, 0x80, %p1; @%p3 bra $end;",
-    # Comparisons that are combined with a predicate, which is known, or is what was compared is.
-    "setp.or": "setp.ne.or.s32 %p3, %none, 0, {p}; @%p3 bra $end;",
-    "setp.and": "setp.ne.and.s32 %p3, %none, 0, !{p}; @%p3 bra $end;",
-    "setp.or in place": "setp.ne.or.s32 {p}, %none, 0, {p}; @{p} bra $end;",
-    "setp.or of the unknown": "selp.b32 %r3, 0, 1, {p}; setp.eq.or.s32 %p3, %r3, 0, %p1; @%p3 bra $end;",
-    "setp.and of the unknown": "selp.b32 %r3, 0, 1, {p}; setp.ne.and.s32 %p1, %r3, 0, %p1; @%p1 bra $end;",
-    "setp.or of f64": "selp.f64 %d1, 0d0, 0d3ff0000000000000, {p}; setp.eq.or.f64 %p3, %d1, 0d0, %p1; @%p3 bra $end;",
-    "setp.and, its second": "selp.b32 %r3, 0, 1, {p}; setp.eq.and.s32 %p4|%p3, %r3, 0, %p1; @%p3 bra $end;",
-    "setp.or, guarded": "selp.b32 %r3, 0, 1, {p}; mov.pred %p3, {p}; @{p} setp.eq.or.s32 %p3, %r3, 0, %p1; @!{p} mov.pred %p3, %p1; @%p3 bra $end;",
-    "setp.or of halves": "mov.b32 %r3, 0; @!{p} mov.b32 %r3, %none; setp.eq.or.f16x2 %p3|%p4, %none, %r3, {p}; @%p3 bra $end;",
-    "set.and": "set.ne.and.u32.s32 %r3, %none, 0, !{p}; st.global.u32 [%out], %r3;",
-    "set.or": "set.ne.or.f32.s32 %f1, %none, 0, {p}; st.global.f32 [%out], %f1;",
-    # lop3, by its table: a & b & c, a | b | c, (a & b) | c, a ? b : c, and c alone.
-    "lop3 and": "selp.b32 %r3, 0, 1, {p}; lop3.b32 %r4, %none, %r3, %r5, 0x80; st.global.u32 [%out], %r4;",
-    "lop3 or": "selp.b32 %r3, -1, 1, {p}; lop3.b32 %r4, %r5, %none, %r3, 0xfe; st.global.u32 [%out], %r4;",
-    "lop3 and, or": "selp.b32 %r3, -1, 1, {p}; lop3.b32 %r4, %none, %r5, %r3, 0xea; st.global.u32 [%out], %r4;",
-    "lop3 chooses": "selp.b32 %r3, 0, 1, {p}; lop3.b32 %r4, %r3, %none, %r5, 0xca; st.global.u32 [%out], %r4;",
-    "lop3 of one": "mov.b32 %r3, %r5; @!{p} mov.b32 %r3, %none; lop3.b32 %r4, %none, %none, %r3, 0xaa; st.global.u32 [%out], %r4;",
-    "lop3 in place": "selp.b32 %r3, 0, 1, {p}; lop3.b32 %r3, %none, %r3, %r5, 0x80; st.global.u32 [%out], %r3;",
-    "lop3 of a half": "selp.b32 %r3, 0xffff, -1, {p}; lop3.b32 %r4, %r2, %r3, -1, 0x80; mov.b32 {{%h1, %h2}}, %r4; st.global.u16 [%out], %h2;",
-    "lop3.or": "lop3.or.b32 %r4|%p3, %none, %r5, %r5, 0x80, {p}; @%p3 bra $end;",
-    "lop3.and": "lop3.and.b32 %r4|%p3, %none, %r5, %r5, 0x80, !{p}; @%p3 bra $end;",
-    "lop3.and by its value": "selp.b32 %r3, 0, 1, {p}; lop3.and.b32 %r4|%p3, %r3, %r3, %r3, 0x80, %p1; @%p3 bra $end;",
-    "lop3.or by a known bit": "mov.b32 %r3, {{%ones, %nones}}; @!{p} mov.b32 %r3, %none; lop3.or.b32 %r4|%p3, %r3, %r3, %r3, 0x80, %p1; @%p3 bra $end;",
 }
 
 
@@ -287,48 +215,6 @@ def test_what_the_other_operand_decides_alone_does_not_count(body: str) -> None:
 """
     assert kinds(compares + body.format(p="%p2") + "\n$end:") == []
     assert kinds(compares + body.format(p="%p5") + "\n$end:") == ["uninitialised_register"]
-
-
-@pytest.mark.parametrize("operation", ["add.u32", "add.s32", "min.u32", "max.s32", "and.b32", "or.b32", "xor.b32"])
-def test_a_reduction_whose_mask_is_where_its_result_goes(operation: str) -> None:
-    """Only the half of the warp that has lane 31 depends on it, although both get the same number."""
-    body = f"""  .reg .pred %p<6>; mov.u32 %r5, %laneid;
-  setp.lt.u32 %p1, %r5, 16; selp.b32 %r6, 0xffff, 0xffff0000, %p1; setp.eq.u32 %p2, %r5, 31; mov.u32 %r3, 0;
-  @%p2 mov.u32 %r3, %none;
-  redux.sync.{operation} %r6, %r3, %r6;
-  setp.eq.u32 %p3, %r5, {{lane}};
-  @%p3 st.global.u32 [%out], %r6;
-"""
-    assert kinds(body.format(lane=0)) == []
-    assert kinds(body.format(lane=16)) == ["uninitialised_register"]
-
-
-@pytest.mark.parametrize("operation", ["add.u32", "add.s32", "min.u32", "max.s32", "and.b32", "or.b32", "xor.b32"])
-def test_a_reduction_whose_mask_is_where_its_result_goes(operation: str) -> None:
-    """Only the half of the warp that has lane 31 depends on it, although both get the same number."""
-    body = f"""  .reg .pred %p<6>; mov.u32 %r5, %laneid;
-  setp.lt.u32 %p1, %r5, 16; selp.b32 %r6, 0xffff, 0xffff0000, %p1; setp.eq.u32 %p2, %r5, 31; mov.u32 %r3, 0;
-  @%p2 mov.u32 %r3, %none;
-  redux.sync.{operation} %r6, %r3, %r6;
-  setp.eq.u32 %p3, %r5, {{lane}};
-  @%p3 st.global.u32 [%out], %r6;
-"""
-    assert kinds(body.format(lane=0)) == []
-    assert kinds(body.format(lane=16)) == ["uninitialised_register"]
-
-
-@pytest.mark.parametrize("operation", ["add.u32", "add.s32", "min.u32", "max.s32", "and.b32", "or.b32", "xor.b32"])
-def test_a_reduction_whose_mask_is_where_its_result_goes(operation: str) -> None:
-    """Only the half of the warp that has lane 31 depends on it, although both get the same number."""
-    body = f"""  .reg .pred %p<6>; mov.u32 %r5, %laneid;
-  setp.lt.u32 %p1, %r5, 16; selp.b32 %r6, 0xffff, 0xffff0000, %p1; setp.eq.u32 %p2, %r5, 31; mov.u32 %r3, 0;
-  @%p2 mov.u32 %r3, %none;
-  redux.sync.{operation} %r6, %r3, %r6;
-  setp.eq.u32 %p3, %r5, {{lane}};
-  @%p3 st.global.u32 [%out], %r6;
-"""
-    assert kinds(body.format(lane=0)) == []
-    assert kinds(body.format(lane=16)) == ["uninitialised_register"]
 
 
 @pytest.mark.parametrize("operation", ["add.u32", "add.s32", "min.u32", "max.s32", "and.b32", "or.b32", "xor.b32"])
