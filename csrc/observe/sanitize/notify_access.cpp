@@ -60,7 +60,8 @@ std::uint32_t Sanitizer::inside(const Warp& w, const Access& access) {
       return more <= room && address[first_lane(lanes)] - begin <= room - more;
     }
     std::uint32_t within = 0;
-    for (std::uint32_t lane = 0; lane < 32; ++lane) within |= (address[lane] - begin <= room ? 1u : 0u) << lane;
+    for (std::uint32_t lane = 0; lane < 32; ++lane)
+      within |= (address[lane] - begin <= room ? 1u : 0u) << lane;
     return (lanes & ~within) == 0;
   };
   if (space == Space::kShared && holds(w.cta->window, std::uint64_t{w.cta->window} + w.cluster->shared_bytes))

@@ -45,7 +45,8 @@ class Taint {
   void cluster_started(const Cluster& cluster);
   void cluster_finished(const Cluster& cluster);
   // Whether an instruction may read or write something tainted. While only registers are tainted that were so
-  // from the start, those that mention none of them need not be looked at: registers are told apart by 64 marks.
+  // from the start, those that mention none of them need not be looked at: registers are told apart by 64
+  // marks.
   bool follows(const Warp& w, std::uint32_t pc) {
     if (derived_ == 0 && mentions_unset_[pc] == 0) return false;
     const Registers& registers = known(w);
@@ -102,10 +103,10 @@ class Taint {
       return std::lower_bound(tainted.begin(), tainted.end(), key,
                               [](const auto& one, std::uint32_t wanted) { return one.first < wanted; });
     }
-    std::uint32_t derived = 0;  // of these, that are not registers of Program::unset
+    std::uint32_t derived = 0;                // of these, that are not registers of Program::unset
     std::uint64_t unset = ~std::uint64_t{0};  // marks of those that are,
     std::array<std::uint16_t, 64> marked{};   // and how many have each
-    std::vector<Met> met;       // while lanes are at several instructions
+    std::vector<Met> met;                     // while lanes are at several instructions
   };
   // The operands a, b, c and a lop3's predicate.
   struct LogicSources {
@@ -143,7 +144,7 @@ class Taint {
   Findings& findings_;
   const Program* program_ = nullptr;
   std::vector<std::uint64_t> mentions_unset_;  // by instruction: marks of its registers of Program::unset
-  std::unordered_map<std::uint32_t, std::uint32_t> unset_;  // whose marks are these, by key
+  std::unordered_map<std::uint32_t, std::uint32_t> unset_;              // whose marks are these, by key
   std::vector<std::uint32_t> first_;                                    // by instruction: its mentions
   std::vector<std::uint8_t> register_bytes_;                            // of a lane, by place / kSlotUnit
   std::unordered_map<std::uint32_t, Origin> origins_;                   // by instruction that loaded
