@@ -89,7 +89,8 @@ class Observer {
   virtual void barrier_completed(const Cta&, BarrierKind, std::uint32_t number, std::uint64_t phase) {
     (void)number, (void)phase;
   }
-  // Of one that follows instructions: which it must hear of; nullptr: all. Those that it hears of it counts itself.
+  // Of one that follows instructions: which it must hear of; nullptr: all. Those that it hears of it counts
+  // itself.
   virtual Followed* followed() { return nullptr; }
 };
 

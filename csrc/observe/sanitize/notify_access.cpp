@@ -30,9 +30,18 @@ std::uint32_t following(const std::uint64_t* address, std::uint32_t lanes, std::
   const std::uint32_t both = lanes & lanes << 1;
   if (both == 0) return 0;
   std::uint32_t found = 0;
-  for (std::uint32_t lane = 1; lane < 32; ++lane)
-    found |= (address[lane] - address[lane - 1] == bytes && address[lane] >= bytes ? 1u : 0u) << lane;
-  return found & both;
+  std::uint64_t high = address[0];
+  for (std::uint32_t lane = 1; lane < 32; ++lane) {
+    found |= (address[lane] - address[lane - 1] == bytes ? 1u : 0u) << lane;
+    high |= address[lane];
+  }
+  found &= both;
+  // None goes on beyond the last address of all.
+  for (std::uint32_t rest = high >> 63 != 0 ? found : 0; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    if (address[lane] < bytes) found &= ~(1u << lane);
+  }
+  return found;
 }
 
 }  // namespace
@@ -51,7 +60,8 @@ std::uint32_t Sanitizer::inside(const Warp& w, const Access& access) {
       return more <= room && address[first_lane(lanes)] - begin <= room - more;
     }
     std::uint32_t within = 0;
-    for (std::uint32_t lane = 0; lane < 32; ++lane) within |= (address[lane] - begin <= room ? 1u : 0u) << lane;
+    for (std::uint32_t lane = 0; lane < 32; ++lane)
+      within |= (address[lane] - begin <= room ? 1u : 0u) << lane;
     return (lanes & ~within) == 0;
   };
   if (space == Space::kShared && holds(w.cta->window, std::uint64_t{w.cta->window} + w.cluster->shared_bytes))

@@ -110,7 +110,7 @@ class Sanitizer final : public Observer, public Explanations {
   }
   std::unordered_map<std::uint64_t, Held> clusters_;  // by Cluster::index
   std::uint64_t held_index_ = ~std::uint64_t{0};
-  Held* held_ = nullptr;  // of the cluster held_index_
+  Held* held_ = nullptr;                    // of the cluster held_index_
   const Allocation* allocation_ = nullptr;  // that held the last access to global memory
   Before before_;
   bool thinned_ = false;             // some warp has run on without lanes that have exited

@@ -81,8 +81,7 @@ class WgmmaRegisters final : public Detector {
   void issue(const Actor& actor, WarpState& state, const Use& use);
   // Of a register in flight: the wgmma that uses it.
   static Earlier user_of(const WarpState& state, const Register& reg);
-  void report(const char* kind, std::string message, const Actor& actor,
-              const std::optional<Earlier>& other);
+  void report(const char* kind, std::string message, const Actor& actor, const std::optional<Earlier>& other);
 
   const Uses* uses_ = nullptr;
   std::unordered_map<std::uint64_t, std::vector<WarpState>> clusters_;  // by Cluster::index; by Warp::slot

@@ -124,8 +124,8 @@ void RaceDetector::map_used(const Actor& actor, const Access& access) {
 
 namespace {
 
-// How many of `lanes`, from the first on, lie side by side. None is among them whose bytes the lane after it reads
-// again.
+// How many of `lanes`, from the first on, lie side by side. None is among them whose bytes the lane after it
+// reads again.
 std::uint32_t side_by_side(const Access& access, std::uint32_t lanes) {
   const std::uint32_t count = access.row(lanes);
   const std::uint32_t next = static_cast<std::uint32_t>(std::countr_zero(lanes)) + count;
@@ -184,8 +184,8 @@ void RaceDetector::touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shad
   }
 }
 
-// Blocks of which nothing has to be judged, as mostly; those of the first one's page, which are the row from then
-// on. False: nothing was touched.
+// Blocks of which nothing has to be judged, as mostly; those of the first one's page, which are the row from
+// then on. False: nothing was touched.
 bool RaceDetector::touch_row(ClusterRaces& cluster, const Judgement& judgement, const Shadow::Touch& touch,
                              Row& row) {
   constexpr std::uint32_t kBytes = Shadow::kBlockBytes;

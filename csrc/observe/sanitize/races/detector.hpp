@@ -91,7 +91,7 @@ class RaceDetector final : public Detector {
   std::shared_ptr<GridHistory> history_;
   std::shared_ptr<LaunchMemory> memory_;  // outlives the clusters that leave theirs
   std::map<std::uint64_t, std::unique_ptr<ClusterRaces>> clusters_;
-  ClusterRaces* last_ = nullptr;  // among them, that was asked for
+  ClusterRaces* last_ = nullptr;                      // among them, that was asked for
   std::unordered_map<std::uint64_t, Leavings> left_;  // by global address
 };
 

@@ -79,8 +79,8 @@ class GlobalShadow : public Shadow {
   std::array<Recent, 256> recent_;
 };
 
-// What the detector knows of a launch's memory and keeps for later launches of the device: new memory costs more
-// than what is found out about it.
+// What the detector knows of a launch's memory and keeps for later launches of the device: new memory costs
+// more than what is found out about it.
 struct LaunchMemory {
   GlobalShadow global;
   SpareShadows spare;

@@ -33,8 +33,8 @@ struct Record {
   std::uint16_t warp = 0;  // in the CTA
   Role role = Role::kThread;
   bool async_proxy = false;
-  bool together = false;  // one lane made it for all of these
-  bool strong = false;    // atomics, and loads and stores with an order
+  bool together = false;    // one lane made it for all of these
+  bool strong = false;      // atomics, and loads and stores with an order
   std::uint8_t spread = 0;  // lanes whose bytes, side by side, are sixteen; 0: one lane has as many or more
   Scope scope = Scope::kCta;
 };

@@ -31,14 +31,14 @@ constexpr std::uint32_t kNoLane = 32;
 // Who last wrote, and who has read since, each word of a memory; where an access was to part of a word, each
 // byte. A write is remembered alone; of reads those that no other remembered read is ordered after.
 //
-// Memory is kept in blocks of four words. Mostly one access touched all of a block, by one lane or by lanes side
-// by side (Record::spread), and one cell says it.
+// Memory is kept in blocks of four words. Mostly one access touched all of a block, by one lane or by lanes
+// side by side (Record::spread), and one cell says it.
 class Shadow {
  public:
   static constexpr std::uint32_t kBlockWords = 4, kBlockBytes = 16;
 
   struct alignas(8) Cell {
-    std::uint32_t write = 0;  // record << 5 | lane, of a block its first word's; or kFlag | index of its parts
+    std::uint32_t write = 0;  // record << 5 | lane, a block's first; or kFlag | index of its parts
     std::uint32_t read = 0;   // the same; or kFlag | index of a set of records
     bool operator==(const Cell&) const = default;
   };
@@ -75,9 +75,9 @@ class Shadow {
     }
     if (done < count) touch_part(*block, 0, done, count - done, touch, judge);
   }
-  // Blocks side by side, each from the lane `step` after that of the one before it on, of which nothing has to be
-  // asked: nobody has touched them, or they who have are known to be ordered before. False: nothing was touched,
-  // their words must be touched lane by lane.
+  // Blocks side by side, each from the lane `step` after that of the one before it on, of which nothing has
+  // to be asked: nobody has touched them, or they who have are known to be ordered before. False: nothing was
+  // touched, their words must be touched lane by lane.
   bool touch_settled(Cell* blocks, std::size_t count, std::uint32_t lane, std::uint32_t step,
                      const Touch& touch) const {
     const Cell first = blocks[0];
