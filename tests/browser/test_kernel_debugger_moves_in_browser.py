@@ -91,8 +91,8 @@ def test_opened_after_its_end_a_launch_offers_no_cta_and_names_no_warp(host: Hos
 def test_opening_a_debugger_moves_nothing(host: Host) -> None:
     """A cell that shows a session which has run must not drag along what the reader looks at elsewhere."""
     widget = make()
-    widget.session.seek(40)
     selection.set(cta=0, warp=3, moment=123)
+    widget.session.seek(40)  # later than the selection, which would be gone to: test_widgets_together
     page = show(host, widget)
     at(page, 40)
     assert selection.value == {"cta": 0, "warp": 3, "moment": 123}

@@ -27,7 +27,7 @@ export class ShardsView {
   #key = "";
 
   draw(recorded: Recorded, layer: string, module: string, dark: boolean, height: number): void {
-    this.element.style.maxHeight = `${height}px`;
+    this.element.style.setProperty("--srk-height", `${height}px`);
     const key = JSON.stringify([recorded.run.title, recorded.weights.length, layer, module, dark]);
     if (key === this.#key) return;
     this.#key = key;

@@ -19,7 +19,7 @@ export class TableView {
   }
 
   draw(recorded: Recorded, position: number, height: number): void {
-    this.element.style.maxHeight = `${height}px`;
+    this.element.style.setProperty("--srk-height", `${height}px`);
     if (this.#of !== recorded) this.#fill(recorded);
     this.#of = recorded;
     this.#rows.forEach((row, at) => {
