@@ -33,7 +33,9 @@ def widget(batch) -> PageTable:
 
 
 def test_one_line_shows_a_batch(widget: PageTable, batch) -> None:
-    assert widget.header["subject"] == "3 requests · 137 tokens · pages of 16 tokens · pool of 20 pages and dummy page 0"
+    assert (
+        widget.header["subject"] == "3 requests · 137 tokens · pages of 16 tokens · pool of 20 pages and dummy page 0"
+    )
     assert widget.names == ["r0", "r1", "r2"]
     assert array(widget, "flashmla.block_kv_indices")[1, :7].tolist() == batch.pages(1)
 
