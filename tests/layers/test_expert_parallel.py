@@ -4,21 +4,15 @@ import pytest
 import torch
 
 from sglab.engine import BadArgumentError
-from sglab.layers import SINGLE, TensorParallel
+from sglab.layers import SINGLE
 from sglab.layers.moe import (
     ExpertExchange,
     ExpertLoad,
-    ExpertLocation,
-    FusedMoE,
-    Routing,
-    TopK,
-    low_latency_experts,
-    normal_experts,
     rebalance_experts,
 )
+from tests.support.ranked_layers import HIDDEN, experts, routed, travelled, weights
 from tests.support.ranks import on_ranks
 
-HIDDEN, EXPERTS = 128, 4
 LOAD = torch.tensor(
     [
         [90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86],
@@ -66,43 +60,6 @@ def test_sizes_that_do_not_fit() -> None:
         rebalance_experts(LOAD, 8, 4, 2, 8)
     with pytest.raises(BadArgumentError, match="num_experts: expected a multiple of the 4 ranks, got 6"):
         ExpertExchange(6, 0, 4)
-
-
-def weights() -> dict[str, torch.Tensor]:
-    shapes = {"gate_proj": (16, HIDDEN), "up_proj": (16, HIDDEN), "down_proj": (HIDDEN, 16)}
-    return {f"{e}.{part}.weight": torch.randn(shape) * 0.2 for e in range(EXPERTS) for part, shape in shapes.items()}
-
-
-def experts(tp: TensorParallel, given: dict[str, torch.Tensor], physical: tuple[int, ...] | None = None) -> FusedMoE:
-    layer = FusedMoE(EXPERTS, HIDDEN, 16, tp)
-    if physical is not None:
-        layer.relocate(ExpertLocation(physical, tp.ep_size))
-    filled = [key for name, one in given.items() for key in layer.load_weight(name, one, None)]
-    assert sorted(set(filled)) == sorted(layer.weight_keys())
-    return layer
-
-
-def routed(x: torch.Tensor) -> Routing:
-    routing = TopK(2)(x[:, :EXPERTS])
-    ids = routing.ids.clone()
-    ids[:1] = -1  # a padded token
-    return Routing(routing.weights, ids)
-
-
-def travelled(
-    tp: TensorParallel, given: dict[str, torch.Tensor], xs: list[torch.Tensor], physical: tuple[int, ...] | None
-) -> list[torch.Tensor]:
-    layer, x = experts(tp, given, physical), xs[tp.rank]
-    exchange = ExpertExchange(len(layer.here) * tp.size, tp.rank, tp.size, room=8)
-    layout = exchange.get_dispatch_layout(layer.location.physical_ids(routed(x).ids))
-    came = exchange.dispatch(x, Routing(routed(x).weights, layer.location.physical_ids(routed(x).ids)), 128)
-    assert all(count % 128 == 0 for count in came.num_per_expert)
-    return [
-        normal_experts(exchange, layer, x, routed(x)),
-        low_latency_experts(exchange, layer, x, routed(x), use_fp8=False),
-        low_latency_experts(exchange, layer, x, routed(x)),
-        exchange.combine(came.x, came.handle) - x * layout.is_token_in_rank.sum(1, keepdim=True),
-    ]
 
 
 @pytest.mark.parametrize("physical", [None, (0, 1, 2, 3, 0, 3)], ids=["each once", "redundant"])

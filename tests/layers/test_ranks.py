@@ -4,54 +4,16 @@ import pytest
 import torch
 
 from sglab.engine import BadArgumentError
-from sglab.layers import (
-    SINGLE,
-    MergedColumnParallelLinear,
-    ParallelLMHead,
-    RowParallelLinear,
-    TensorParallel,
-    VocabParallelEmbedding,
-)
-from sglab.layers.dp_attention import DpBatch, DpPaddingMode
-from sglab.layers.moe import ExpertLocation, FusedMoE, TopK
+from sglab.layers import SINGLE, TensorParallel
+from sglab.layers.dp_attention import DpPaddingMode
+from sglab.layers.moe import ExpertLocation
+from tests.support.ranked_layers import WIDTH, drawn, gathered, layers
 from tests.support.ranks import on_ranks
-
-HIDDEN = 16
-
-
-def drawn() -> dict[str, torch.Tensor]:
-    shapes = {"gate": (8, HIDDEN), "up": (8, HIDDEN), "down": (HIDDEN, 8), "embedding": (100, HIDDEN)}
-    shapes |= {f"{e}.{part}": shapes[part] for e in range(4) for part in ("gate", "up", "down")}
-    return {name: torch.randn(shape) for name, shape in shapes.items()} | {"bias": torch.randn(HIDDEN)}
-
-
-def layers(tp: TensorParallel, given: dict[str, torch.Tensor], x: torch.Tensor) -> dict[str, torch.Tensor]:
-    """An embedding, an MLP, experts and logits."""
-    embedding, head = VocabParallelEmbedding(100, HIDDEN, tp), ParallelLMHead(100, HIDDEN, tp)
-    up, down = MergedColumnParallelLinear(HIDDEN, [8, 8], tp=tp), RowParallelLinear(8, HIDDEN, True, tp)
-    experts = FusedMoE(4, HIDDEN, 8, tp)
-    for layer in (embedding, head):
-        layer.load_weight("weight", given["embedding"], None)
-    up.load_weight("weight", given["gate"], 0)
-    up.load_weight("weight", given["up"], 1)
-    down.load_weight("weight", given["down"], None)
-    down.load_weight("bias", given["bias"], None)
-    for e in range(4):
-        for part in ("gate", "up", "down"):
-            experts.load_weight(f"{e}.{part}_proj.weight", given[f"{e}.{part}"], None)
-    routing = TopK(2)(x[:, :4])
-    gate, other = up(x).chunk(2, -1)
-    return {
-        "embedding": embedding(torch.tensor([0, 63, 64, 99])),
-        "mlp": down(gate.sigmoid() * other),
-        "experts": tp.all_reduce(experts(x, routing)),
-        "logits": head.logits(x),
-    }
 
 
 @pytest.mark.parametrize(("size", "ep_size"), [(2, 1), (2, 2), (4, 2)])
 def test_sharded_layers_are_the_unsharded_ones(size: int, ep_size: int) -> None:
-    given, x = drawn(), torch.randn(5, HIDDEN)
+    given, x = drawn(), torch.randn(5, WIDTH)
     expected = layers(SINGLE, given, x)
     for found in on_ranks(size, layers, given, x, ep_size=ep_size):
         for name, tensor in expected.items():
@@ -63,13 +25,6 @@ def test_padding_moves_fewer_bytes() -> None:
     assert choose(False, [4, 4]) is DpPaddingMode.MAX_LEN
     assert choose(False, [10, 10, 0, 0]) is DpPaddingMode.SUM_LEN
     assert choose(True, [4, 4]) is DpPaddingMode.SUM_LEN
-
-
-def gathered(tp: TensorParallel, counts: tuple[int, ...], mode: DpPaddingMode) -> tuple[torch.Tensor, torch.Tensor]:
-    batch, group = DpBatch(counts, mode, tp), tp.dp_rank
-    mine = torch.arange(counts[group] * 3).view(-1, 3) + 100.0 * group
-    whole = batch.gather(mine)
-    return whole, batch.scatter(whole) - mine
 
 
 @pytest.mark.parametrize("mode", list(DpPaddingMode))

@@ -5,8 +5,7 @@ import torch
 
 from sglab.layers import SINGLE
 from sglab.layers.dp_attention import DpPaddingMode
-from tests.layers.test_expert_parallel import HIDDEN, experts, routed, travelled, weights
-from tests.layers.test_ranks import drawn, gathered, layers
+from tests.support.ranked_layers import HIDDEN, WIDTH, drawn, experts, gathered, layers, routed, travelled, weights
 from tests.support.ranks import on_ranks
 
 pytestmark = pytest.mark.gpu
@@ -20,7 +19,7 @@ def _enough_gpus(size: int) -> None:
 
 @pytest.mark.parametrize(("size", "ep_size"), [(2, 1), (2, 2), (4, 2), (4, 4)])
 def test_sharded_layers_are_the_unsharded_ones(size: int, ep_size: int) -> None:
-    given, x = drawn(), torch.randn(5, 16)
+    given, x = drawn(), torch.randn(5, WIDTH)
     expected = layers(SINGLE, given, x)
     for found in on_ranks(size, layers, given, x, ep_size=ep_size, device="cuda"):
         for name, tensor in expected.items():

@@ -18,7 +18,7 @@ from sglab.serving.speculative_worker import SpeculativeWorker
 from sglab.workbench import record_ranks
 from tests.support import quantized as q
 from tests.support.ranks import fork_follower
-from tests.support.tiny_configs import DEEPSEEK, LLAMA, QWEN3_MOE, drawn, linear_layers
+from tests.support.tiny_configs import DEEPSEEK, LLAMA, QWEN3_MOE, drawn, linear_layers, with_draft_layer
 
 GREEDY = {"temperature": 0, "max_new_tokens": 6}
 
@@ -141,16 +141,6 @@ def test_a_layer_drafts_from_hidden_states_of_two_ranks(
             steps.append((found, [(step.drafted, step.accepted) for step in engine.history.steps]))
     assert steps[0] == steps[1]
     assert steps[0][0] == tokens(tmp_path, prompts) and any(drafted for drafted, _ in steps[0][1])
-
-
-def with_draft_layer(config: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """A checkpoint whose draft layer is drawn as its last one is."""
-    tensors, layers, hidden = drawn(config), config["num_hidden_layers"], config["hidden_size"]
-    last, prefix = f"model.layers.{layers - 1}.", f"model.layers.{layers}."
-    again = {name: tensor for name, tensor in drawn(config).items() if name.startswith(last)}
-    tensors |= {prefix + name.removeprefix(last): tensor for name, tensor in again.items()}
-    norms = {f"{prefix}{name}.weight": torch.ones(hidden) for name in ("enorm", "hnorm", "shared_head.norm")}
-    return tensors | norms | {f"{prefix}eh_proj.weight": torch.randn(hidden, 2 * hidden) * 0.1}
 
 
 @pytest.mark.parametrize("options", [

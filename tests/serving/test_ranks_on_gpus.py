@@ -11,9 +11,8 @@ import torch
 import sglab
 from sglab.serving import RequestAbortedError
 from sglab.serving.ranks import RankDiedError, Ranks
-from tests.serving.test_ranks import with_draft_layer
 from tests.support import quantized as q
-from tests.support.tiny_configs import DEEPSEEK, LLAMA, QWEN3_MOE, drawn
+from tests.support.tiny_configs import DEEPSEEK, LLAMA, QWEN3_MOE, drawn, with_draft_layer
 
 GREEDY = {"temperature": 0, "max_new_tokens": 8}
 

@@ -68,3 +68,13 @@ def drawn(config: dict[str, Any]) -> dict[str, torch.Tensor]:
 
 def linear_layers(name: str) -> bool:
     return not any(part in name for part in ("embed_tokens", "lm_head", ".gate", "norm")) or "gate_proj" in name
+
+
+def with_draft_layer(config: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """A checkpoint whose draft layer is drawn as its last one is."""
+    tensors, layers, hidden = drawn(config), config["num_hidden_layers"], config["hidden_size"]
+    last, prefix = f"model.layers.{layers - 1}.", f"model.layers.{layers}."
+    again = {name: tensor for name, tensor in drawn(config).items() if name.startswith(last)}
+    tensors |= {prefix + name.removeprefix(last): tensor for name, tensor in again.items()}
+    norms = {f"{prefix}{name}.weight": torch.ones(hidden) for name in ("enorm", "hnorm", "shared_head.norm")}
+    return tensors | norms | {f"{prefix}eh_proj.weight": torch.randn(hidden, 2 * hidden) * 0.1}
