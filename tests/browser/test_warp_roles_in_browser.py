@@ -364,7 +364,7 @@ def test_in_modelled_time_the_kinds_that_take_longest_stand_first_and_what_takes
 ) -> None:
     page = show(host, widget)
     page.get_by_label("Axis").select_option("timed")
-    expect(page.locator(".sg-legend")).to_contain_text("pale: between its instructions")
+    expect(page.locator(".sg-legend")).to_contain_text("pale: in between")
     page.locator(".sg-timeline-label", has_text="5 epilogue").first.click()
     details = page.locator(".sg-details")
     kinds = details.locator(".sg-list").last.locator("li")

@@ -260,7 +260,7 @@ function outerHeight(element: HTMLElement): number {
 }
 
 /** Steps leave the body as high as it has been, so that the transport stays under the pointer that presses it, until
- * something else is pressed or the width changes. */
+ * something else is pressed, or the width or the window changes. */
 function keepHeight(root: HTMLElement, body: HTMLElement, disposer: Disposer): void {
   let [kept, width] = [0, 0];
   const keep = (pixels: number) => {
@@ -281,6 +281,9 @@ function keepHeight(root: HTMLElement, body: HTMLElement, disposer: Disposer): v
   };
   disposer.listen(root, "click", release);
   disposer.listen(root, "change", release);
+  const fresh = () => keep(0);
+  window.addEventListener("resize", fresh);
+  disposer.add(() => window.removeEventListener("resize", fresh));
 }
 
 /** After a press with the pointer in a picture or on a tab, keys mean what they mean everywhere in the widget. */

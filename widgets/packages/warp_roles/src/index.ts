@@ -57,13 +57,13 @@ function legendOf(launch: Launch): LegendItem[] {
     { label: "a warp executes", look: executes },
     { label: "a warp waits", mark: legendMark("dashes") },
     {
-      label: "pale: between its instructions",
+      label: "pale: in between",
       mark: pale(executes),
       title: launch.clock.timed
         ? "from a warp's first instruction to its last: here it waits for a result, or other warps issue"
         : "from a warp's first instruction to its last: here other warps execute",
     },
-    { label: "in flight: from issue to completion", look: OPERATION_LOOKS.copy },
+    { label: "in flight", look: OPERATION_LOOKS.copy, title: "from issue to completion" },
     { label: "dotted: who released whom" },
     { label: "now", mark: legendMark("cursor") },
   ];
