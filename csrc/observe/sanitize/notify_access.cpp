@@ -89,6 +89,7 @@ std::uint32_t Sanitizer::inside(const Warp& w, const Access& access) {
 
 void Sanitizer::notify_one_access(const Actor& actor, Space space, const std::uint64_t* address,
                                   std::uint32_t lanes, std::uint32_t bytes, bool reads, bool writes) {
+  if (lanes == 0) return;
   const Effects& m = program_->effects[static_cast<std::size_t>(actor.inst - actor.warp->code)];
   const Order order = m.act == Act::kAccess ? m.order : Order::kWeak;
   Access access{space,   reads, writes, m.atomic, order,
