@@ -23,10 +23,7 @@ from sglab.engine import RadixAttention
 
 Index = torch.Tensor
 WIDE = 128
-"""Head dims beyond which float32 takes SMALL_TILES."""
-SMALL_TILES = {"BLOCK_M": 32, "BLOCK_N": 32, "num_stages": 1}
-"""For torch's compiled kernel. Its default for float32, tiles of 64 by 64 in three stages, needs more shared memory at
-192 dims than an SM has; torch 2.13 chooses otherwise there."""
+"""Head dims beyond which float32 takes smaller tiles."""
 ScoreMod = Callable[[torch.Tensor, Index, Index, Index, Index], torch.Tensor]
 
 
@@ -72,7 +69,7 @@ class TorchFlexAttnBackend(PerRequestBackend):
         grouped = layer.tp_q_head_num != layer.tp_k_head_num
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
-            options = SMALL_TILES if compiled and q.dtype == torch.float32 and q.shape[-1] > WIDE else None
+            options = tile_options(q.shape[-1]) if compiled and q.dtype == torch.float32 else None
             out = run(q, k, v, _score_mod(first, layer, q.device), mask, layer.scaling, grouped, kernel_options=options)
         assert isinstance(out, torch.Tensor)
         return out
@@ -81,6 +78,18 @@ class TorchFlexAttnBackend(PerRequestBackend):
 @functools.cache
 def _compiled() -> Any:
     return torch.compile(flex_attention, dynamic=True)
+
+
+def tile_options(head_dim: int) -> dict[str, int] | None:
+    """For torch's compiled kernel, in float32, where its own tiles need more shared memory than an SM has.
+
+    They are 64 by 64 in three stages, too much at 192 dims. The kernel keeps a tile of Q and one of K, padded to a
+    power of two: at MLA's 576 dims tiles of 32 by 32 need 256 KiB, and an SM of an H200 has 227.
+    """
+    if head_dim <= WIDE:
+        return None
+    rows = 32 if head_dim <= 512 else 16
+    return {"BLOCK_M": rows, "BLOCK_N": rows, "num_stages": 1}
 
 
 def _score_mod(first: int, layer: RadixAttention, device: torch.device) -> ScoreMod | None:
