@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 import sglab
 from sglab.attention import create_attention_backend
 from sglab.attention.dcp.backend import ContextParallelBackend
-from sglab.engine import KVCache, MHATokenToKVPool, MLATokenToKVPool, ModelRunner
+from sglab.attention.dcp.merging import merge_over_ranks
+from sglab.engine import GraphBatch, KVCache, MHATokenToKVPool, MLATokenToKVPool, ModelRunner
 from sglab.engine.rank_group import RankGroup
 from sglab.layers import TensorParallel
 from sglab.workbench import Batch
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A rank without the others, for what needs none of them."""
+
+    rank: int
+    size: int
+
+    def all_gather(self, x: torch.Tensor, dim: int = -1) -> NoReturn:
+        raise AssertionError("no other rank is here")
+
+    reduce_scatter = all_to_all = all_gather
 
 
 @dataclass(frozen=True)
@@ -100,3 +114,36 @@ def attend_one(group: RankGroup, case: Case) -> torch.Tensor:
     for name, buffer in runner.token_to_kv_pool.named_buffers(layer.layer_id).items():
         assert torch.equal(buffer[page:].float(), kept[name][page:].float()), f"{name} rows of rank {group.rank}"
     return o.view(len(q), layer.tp_q_head_num, layer.v_head_dim)
+
+
+def merge_spread(tp: TensorParallel, o: torch.Tensor, lse: torch.Tensor, comm: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Partial results of all ranks, [ranks, tokens, heads, dim] and [ranks, tokens, heads], as one of them joins its own
+    with the others'."""
+    return merge_over_ranks((o[tp.rank], lse[tp.rank]), tp.context, comm)
+
+
+def replay_spread(tp: TensorParallel, case: Case) -> torch.Tensor:
+    """A decode over buffers that were captured for a batch of one more request, each of one token."""
+    group, batch = tp.context, case.batch(tp.context.size)
+    runner = rank_runner(batch, group, case.comm, case.implementation)
+    backend, count = create_attention_backend(case.backend, runner), len(case.lens)
+    static = replace(
+        batch.forward_batch,
+        batch_size=count + 1,
+        input_ids=torch.zeros(count + 1, dtype=torch.int64),
+        req_pool_indices=torch.zeros(count + 1, dtype=torch.int64),
+        seq_lens=torch.ones(count + 1, dtype=torch.int64),
+        seq_lens_cpu=None,
+        out_cache_loc=torch.zeros(count + 1, dtype=torch.int64),
+        token_to_kv_pool=runner.token_to_kv_pool,
+    )
+    backend.init_graph(count + 1, count + 1)
+    backend.prepare_capture(GraphBatch.of(static))
+    q, k, v, layer = rows_of(batch, group)
+    q, k, v = (torch.cat((each, torch.zeros_like(each[:1]))) for each in (q, k, v))
+    backend.forward(q, k, v, layer, static)
+    asked = batch.forward_batch
+    static.seq_lens[:count], static.req_pool_indices[:count] = asked.seq_lens, asked.req_pool_indices
+    static.out_cache_loc[:count] = asked.out_cache_loc
+    backend.prepare_replay(replace(GraphBatch.of(static), seq_lens_cpu=static.seq_lens.clone()))
+    return backend.forward(q, k, v, layer, static)[:count].view(count, layer.tp_q_head_num, layer.v_head_dim)
