@@ -281,3 +281,19 @@ def test_prompts_without_their_new_rows_are_refused() -> None:
     q, _, _, layer = rows_of(batch, Alone(0, 2))
     with pytest.raises(BadArgumentError, match="k, v: expected the new tokens' rows in an extend, got None"):
         backend.forward(q, None, None, layer, batch.forward_batch, save_kv_cache=False)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("size", [2, 4])
+def test_gpus_find_together_what_one_finds(size: int) -> None:
+    """With each backend's own choice of kernels, and captured decodes."""
+    if torch.cuda.device_count() < size:
+        pytest.skip(f"needs {size} NVIDIA GPUs; there are {torch.cuda.device_count()}")
+    rng = random.Random(size)
+    cases = [replace(case, implementation="auto") for _ in range(3) for case in drawn(rng, size)]
+    cases = [replace(case, options={**case.options, "device": "cuda"}) for case in cases]
+    found = on_ranks(size, attend_spread, cases, dcp_size=size, device="cuda")
+    for i, case in enumerate(cases):
+        expected = reference(case.batch(size)).o.cpu()
+        worst = max_error(torch.cat([each[i] for each in found], 1), expected)
+        assert worst <= TOLERANCE[case.options["dtype"]] * max(1.0, float(expected.abs().max())), (case, worst)
