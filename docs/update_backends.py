@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sglab.attention.origins import ORIGINS
 from sglab.attention.selection import VERSIONS
-from sglab.attention.table import absent_table, matrix_table, origins_table, reasons_table, selection_table
+from sglab.attention.table import absent_table, dcp_table, matrix_table, origins_table, reasons_table, selection_table
 from sglab.attention.upstream import CONTEXT_PARALLEL
 
 PAGE = Path(__file__).parent / "backends.md"
@@ -49,11 +49,29 @@ block of a diffusion model: its tokens see each other where the layer says so (`
 
 {matrix_table()}
 
+## Contexts that ranks share
+
+With `Engine(tp_size=2, dcp_size=2)` (SGLang's decode context parallelism) neighbouring ranks share every request: the
+keys of slot s lie on rank s % dcp_size, in row s // dcp_size of its pool, for the KV heads of all these ranks. Decoding,
+they gather the queries of all their heads, attend to their own keys, and join what they found by its LSE: all-gather and
+reduce-scatter (`dcp_comm_backend="ag_rs"`), or one all-to-all (`"a2a"`). A prompt's new tokens attend to each other on
+every rank; to their prefix as in decoding, or its keys are gathered first. `sglab/attention/dcp` does so around the
+backend, which builds its own arrays over its share; `tests/attention/test_dcp.py` compares them with SGLang 0.5.23's, and
+what ranks find together with float64.
+
+{dcp_table()}
+
+Everything else is refused there by name: windows, sinks, temperatures, encoders, drafts, trees, and the other backends.
+SGLang's `triton` refuses windows, sinks, masks and score functions so, too (of decodes it checks none of these). Its
+`cutedsl_mla`, `aiter` and `dsa` also verify chains over shares, `dsa` and `ascend` share what an indexer chose, and MLA's
+pools on the host know shares: none of these is here. Its `flashinfer` for MHA counts KV heads for such ranks and reads
+their slots as if they were its own; here it is refused.
+
 ## Beside SGLang 0.5.23
 
 Its modules were compared with the table where they branch and refuse: modes, drafts, graphs, page sizes, dtypes, layer
-options. What that comparison found of theirs that ours refused is served by now, but that nothing here spreads a
-request's context over ranks; the engine refuses both arguments by name:
+options. What that comparison found of theirs that ours refused is served by now, but what the section above names, and
+that nothing here spreads a prompt's tokens over ranks, which the engine refuses by name:
 
 {not_served()}
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import torch
 
 from sglab.attention.arithmetic.chosen import IndexRows, choose_tokens
+from sglab.attention.arithmetic.merging import Partial
 from sglab.attention.capabilities import Capabilities, Demand, UnsupportedError, refuse_unserved, unserved
 from sglab.attention.image_masks import check_image_spans
 from sglab.attention.inputs import AttentionInputs
@@ -43,6 +44,7 @@ class AttentionBackend(ABC):
     _kv_records: bool = False
     _deterministic: bool = False
     _chunk_size: int = 0
+    _dcp_size: int = 1
     _runner: ModelRunner | None = None
     _served: frozenset[tuple[object, ...]] = frozenset()
     """What `_refuse_call` was asked and found served."""
@@ -58,6 +60,7 @@ class AttentionBackend(ABC):
         self._kv_records = model_runner.token_to_kv_pool.records
         self._deterministic = model_runner.enable_deterministic_inference
         self._chunk_size = model_runner.model_config.attention_chunk_size
+        self._dcp_size = 1 if model_runner.dcp is None else model_runner.dcp.size
         self.refuse_unserved(self._made_for(Demand()))
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
@@ -216,6 +219,16 @@ class AttentionBackend(ABC):
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         """Save the new rows if asked, and attend; `forward` has checked them. Returns [tokens, heads, v_head_dim]."""
 
+    def attend_partial(self, inputs: AttentionInputs) -> Partial:
+        """Attend to the keys that the pool has for the pass last prepared, of an extend to those of its prefix, which
+        every new token sees: one rank's share of a context (`capabilities.dcp`). Nothing is saved. Rows of requests
+        without a key may have any result.
+
+        Returns:
+            o [tokens, heads, v_head_dim] and its natural LSE float32 [tokens, heads].
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no attend_partial, though its capabilities have dcp")
+
     def refuse_layer(self, layer: RadixAttention) -> None:  # noqa: B027 - most have nothing to refuse
         """Raises UnsupportedError for options of a layer that `capabilities` cannot say; `attend` calls it first."""
 
@@ -310,4 +323,5 @@ class AttentionBackend(ABC):
             kv_records=self._kv_records,
             deterministic=self._deterministic,
             attention_chunk_size=self._chunk_size,
+            dcp_size=self._dcp_size,
         )

@@ -21,6 +21,7 @@ from sglab.engine import (
     RadixAttention,
     ScoreMod,
 )
+from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM
 
 Drafts = Literal["chain", "tree"]
 
@@ -105,11 +106,28 @@ class Capabilities:
     """MLA: the kernel takes q and k as latent and rotary parts; SGLang's model then passes them separately."""
     triton_helpers: bool = True
     """SGLang may run its Triton helper kernels (indices, positions) beside this backend."""
+    gathers_prefix: bool = False
+    """Of a context spread over ranks: a prompt gathers its prefix's keys. Else the ranks attend to their shares of the
+    prefix, too, and join what they found."""
+    dcp: Capabilities | None = None
+    """What it serves where a request's context is spread over ranks (`dcp_size` above 1); None: nothing."""
 
     @property
     def in_prompts(self) -> list[str]:
         """`prompt_kv_dtypes` in words."""
         return [f"{name} in prompts" for name in self.prompt_kv_dtypes]
+
+
+MLA_DECODES_SPREAD = Capabilities(
+    kinds=("mla",),
+    graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE),
+    dtypes=("float16", "bfloat16"),
+    kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
+    head_dims=((HEAD_DIM, LATENT_DIM),),
+    rope_apart=True,
+    gathers_prefix=True,
+)
+"""What a backend of absorbed MLA serves of contexts spread over ranks whose kernel has their share in decodes alone."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +146,8 @@ class Demand:
     """The KV pool holds FlashMLA's records."""
     deterministic: bool = False
     """A row's bits may not depend on its batch."""
+    dcp_size: int = 1
+    """Ranks that a request's context is spread over."""
     attention_chunk_size: int = 0
     """Of the model; 0: no layer sees chunks."""
     layer: RadixAttention | None = None
@@ -264,6 +284,13 @@ def _drafts_expected(c: Capabilities) -> str:
     return f"None, or in TARGET_VERIFY the drafts as a {c.drafts} (draft_token_num, custom_mask)"
 
 
+SPREAD = Rule(
+    "dcp_size",
+    lambda c, d: d.dcp_size == 1 or c.dcp is not None,
+    lambda c: "1",
+    lambda d: str(d.dcp_size),
+    lambda c: "It reads all of a request's keys on every rank.",
+)
 RULES: tuple[Rule, ...] = (
     Rule(
         "batch",
@@ -409,10 +436,18 @@ RULES: tuple[Rule, ...] = (
 
 def unserved(capabilities: Capabilities, demand: Demand) -> Rule | None:
     """The first rule by which a backend of these capabilities does not serve the demand; None: it does."""
+    if not SPREAD.served(capabilities, demand):
+        return SPREAD
+    capabilities = _asked(capabilities, demand)
     for rule in RULES:
         if not rule.served(capabilities, demand):
             return rule
     return None
+
+
+def _asked(capabilities: Capabilities, demand: Demand) -> Capabilities:
+    """What is served of requests that are whole on a rank, or of those spread over ranks."""
+    return capabilities if demand.dcp_size == 1 else capabilities.dcp or capabilities
 
 
 def refuse_unserved(
@@ -435,20 +470,22 @@ def refuse_unserved(
     rule = unserved(capabilities, demand)
     if rule is None:
         return
-    remedy = f"{rule.hint(capabilities)} {_remedy(name, rule, demand, others())}".lstrip()
-    raise UnsupportedError(
-        argument or rule.argument, f"{rule.expected(capabilities)} for {name}", rule.got(demand), remedy
-    )
+    asked = _asked(capabilities, demand)
+    remedy = f"{rule.hint(asked)} {_remedy(name, rule, demand, others())}".lstrip()
+    where = name if demand.dcp_size == 1 or rule is SPREAD else f"{name} with dcp_size {demand.dcp_size}"
+    raise UnsupportedError(argument or rule.argument, f"{rule.expected(asked)} for {where}", rule.got(demand), remedy)
 
 
 def _remedy(name: str, rule: Rule, demand: Demand, others: Mapping[str, Capabilities]) -> str:
     demand = demand if demand.mode is not None else replace(demand, mode=ForwardMode.DECODE)  # any model decodes
-    made_for = Demand(kind=demand.kind, page_size=demand.page_size, deterministic=demand.deterministic)
+    made_for = Demand(
+        kind=demand.kind, page_size=demand.page_size, deterministic=demand.deterministic, dcp_size=demand.dcp_size
+    )
 
     def ways(own: Capabilities) -> Iterator[Capabilities]:
         """A backend's own kernels, and its fallback's where it leaves the mode, the drafts or the graph to that."""
         yield own
-        mode = Demand(mode=demand.mode, spec_info=demand.spec_info, graph=demand.graph)
+        mode = Demand(mode=demand.mode, spec_info=demand.spec_info, graph=demand.graph, dcp_size=demand.dcp_size)
         if own.fallback in others and unserved(own, mode) is not None:
             yield others[own.fallback]
 
@@ -466,7 +503,7 @@ def _remedy(name: str, rule: Rule, demand: Demand, others: Mapping[str, Capabili
     if other_pages:
         sizes = [f"{each} with pages of {_listed(others[each].page_sizes)}" for each in other_pages]
         return f"Use {_listed(sizes)}."
-    partly = _nearest(own, serving(lambda theirs: rule.served(theirs, demand)), others)
+    partly = _nearest(own, serving(lambda theirs: rule.served(_asked(theirs, demand), demand)), others)
     if partly:
         return f"{_listed(partly)} would take this, but not the rest of the call."
     return "No backend here serves it."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sglab.attention.base import AttentionBackend
+from sglab.attention.dcp.backend import ContextParallelBackend
 from sglab.attention.registry import backend_factory
 from sglab.engine import ModelRunner
 
@@ -16,6 +17,10 @@ def create_attention_backend(name: str, runner: ModelRunner) -> AttentionBackend
 
     Raises:
         UnknownBackendError: it is not registered here.
-        UnsupportedError: it does not serve this kind of attention or this page size.
+        UnsupportedError: it does not serve this kind of attention or this page size, or no context that is spread over
+            ranks (`ModelRunner.dcp`).
     """
-    return backend_factory(name)(runner)
+    if runner.dcp is None:
+        return backend_factory(name)(runner)
+    factory = backend_factory(name, runner.model_config.kind)
+    return ContextParallelBackend(name, factory, runner, runner.dcp)

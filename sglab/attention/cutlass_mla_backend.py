@@ -75,9 +75,11 @@ class CutlassMLABackend(PagedMLABackend[CutlassMLADecodeMetadata]):
     def table_of(self, metadata: CutlassMLADecodeMetadata) -> torch.Tensor:
         return metadata.block_kv_indices
 
-    def run(self, inputs: AttentionInputs, metadata: CutlassMLADecodeMetadata, cache: torch.Tensor) -> torch.Tensor:
+    def run(
+        self, inputs: AttentionInputs, metadata: CutlassMLADecodeMetadata, cache: torch.Tensor
+    ) -> tuple[torch.Tensor, None]:
         assert inputs.q_rope is not None
-        return cutlass_mla_decode(
+        o = cutlass_mla_decode(
             inputs.q.to(self.q_data_type),
             inputs.q_rope.to(self.q_data_type),
             cache,
@@ -89,3 +91,4 @@ class CutlassMLABackend(PagedMLABackend[CutlassMLADecodeMetadata]):
             seq_lens_cpu=inputs.forward_batch.seq_lens_cpu,
             implementation=self.implementation,
         )
+        return o, None

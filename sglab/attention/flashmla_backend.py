@@ -11,12 +11,13 @@ takes chains only; here trees, and requests that catch up by different counts, g
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots_of_table
-from sglab.attention.capabilities import GRAPH_MODES, Capabilities
+from sglab.attention.arithmetic.merging import Partial
+from sglab.attention.capabilities import GRAPH_MODES, MLA_DECODES_SPREAD, Capabilities
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import steps
 from sglab.attention.paged_mla import PagedMLABackend
@@ -52,6 +53,7 @@ class FlashMLABackend(PagedMLABackend[FlashMLADecodeMetadata]):
         dtypes=("float16", "bfloat16"),
         kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
         head_dims=((HEAD_DIM, LATENT_DIM),),
+        dcp=replace(MLA_DECODES_SPREAD, page_sizes=(PAGE_SIZE,), kv_dtypes=(), rope_apart=False),
     )
     tile = PAGE_SIZE
 
@@ -87,11 +89,11 @@ class FlashMLABackend(PagedMLABackend[FlashMLADecodeMetadata]):
     def table_of(self, metadata: FlashMLADecodeMetadata) -> torch.Tensor:
         return metadata.block_kv_indices
 
-    def run(self, inputs: AttentionInputs, metadata: FlashMLADecodeMetadata, cache: torch.Tensor) -> torch.Tensor:
+    def run(self, inputs: AttentionInputs, metadata: FlashMLADecodeMetadata, cache: torch.Tensor) -> Partial:
         tokens = metadata.query_tokens
         if cache.dtype != self.q_data_type:
             return self._run_fp8(inputs, metadata, cache)
-        out, _ = flash_mla_with_kvcache(
+        out, lse = flash_mla_with_kvcache(
             inputs.q.to(self.q_data_type).unflatten(0, (-1, tokens)),
             cache.unsqueeze(2),
             metadata.block_kv_indices,
@@ -103,9 +105,9 @@ class FlashMLABackend(PagedMLABackend[FlashMLADecodeMetadata]):
             causal=tokens > 1,
             implementation=self.implementation,
         )
-        return out.flatten(0, 1)
+        return out.flatten(0, 1), lse.transpose(1, 2).flatten(0, 1)
 
-    def _run_fp8(self, inputs: AttentionInputs, metadata: FlashMLADecodeMetadata, cache: torch.Tensor) -> torch.Tensor:
+    def _run_fp8(self, inputs: AttentionInputs, metadata: FlashMLADecodeMetadata, cache: torch.Tensor) -> Partial:
         """An FP8 cache under the same table and lengths: FlashMLA's kernel for it is not here."""
         tokens, lens = metadata.query_tokens, metadata.cache_seqlens
         indptr, indices = slots_of_table(metadata.block_kv_indices, lens, self.page_size)
@@ -113,4 +115,4 @@ class FlashMLABackend(PagedMLABackend[FlashMLADecodeMetadata]):
         slots = cache.flatten(0, 1).unsqueeze(1)
         scoring, chosen = scoring_of(inputs.layer), self._arithmetic()
         values = slots[..., : inputs.layer.v_head_dim]
-        return attend_rows(inputs.q, slots, values, rows, scoring, implementation=chosen)[0]
+        return attend_rows(inputs.q, slots, values, rows, scoring, implementation=chosen)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 
 from sglab.attention.arithmetic.attend import IMPLEMENTATIONS
+from sglab.attention.arithmetic.merging import Partial
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import Demand, unserved
 from sglab.attention.create import create_attention_backend
@@ -35,7 +36,7 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
         self.max_context_len = model_runner.req_to_token_pool.max_context_len
         self.kv_cache_dim = model_runner.model_config.head_dim
         self.q_data_type = model_runner.dtype
-        self.num_q_heads = model_runner.model_config.num_attention_heads
+        self.num_q_heads = model_runner.model_config.num_attention_heads // model_runner.tp_size
         self.device = model_runner.device
         self.implementation = model_runner.kernel_implementation
         self.index_implementation = self._index_implementation()
@@ -62,8 +63,9 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
         """The page table, int32 [requests, pages]."""
 
     @abstractmethod
-    def run(self, inputs: AttentionInputs, metadata: Metadata, cache: torch.Tensor) -> torch.Tensor:
-        """Attend over the saved rows: cache [pages, page_size, 576] -> [tokens, heads, 512]."""
+    def run(self, inputs: AttentionInputs, metadata: Metadata, cache: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        """Attend over the saved rows: cache [pages, page_size, 576] -> [tokens, heads, 512] and, where the kernel says
+        it, the natural LSE."""
 
     # What is the same.
 
@@ -122,8 +124,14 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
                 pool.set_mla_kv_buffer(layer, loc, inputs.k, inputs.k_rope)
             else:
                 pool.set_kv_buffer(layer, loc, inputs.k, inputs.v)
-        cache = read_kv(inputs)[0].view(-1, self.page_size, self.kv_cache_dim)
-        return self.run(inputs, self.forward_metadata, cache)
+        return self.run(inputs, self.forward_metadata, self._cache(inputs))[0]
+
+    def attend_partial(self, inputs: AttentionInputs) -> Partial:
+        assert self.forward_metadata is not None
+        return self.run(inputs, self.forward_metadata, self._cache(inputs))
+
+    def _cache(self, inputs: AttentionInputs) -> torch.Tensor:
+        return read_kv(inputs)[0].view(-1, self.page_size, self.kv_cache_dim)
 
     def new_table(self, rows: int, longest: int, fill: int) -> torch.Tensor:
         tiles = max(1, -(-longest // self.tile))

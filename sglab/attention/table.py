@@ -92,7 +92,29 @@ def _column(c: Capabilities) -> dict[str, str]:
         ),
         "head dims": _listed(c.head_dims, "any"),
         "layer options": _listed([name for name in _LAYER_OPTIONS if getattr(c, name)]),
+        "dcp_size": _spread(c),
     }
+
+
+def _spread(c: Capabilities) -> str:
+    """What is served of contexts that ranks share."""
+    if c.dcp is None:
+        return "-"
+    kinds = [kind.upper() for kind in c.dcp.kinds if kind in c.kinds]
+    parts = [_listed(kinds), _listed([mode.name for mode in c.dcp.modes])]
+    parts.append("prefixes gathered" if c.dcp.gathers_prefix else "shares of prefixes joined")
+    if c.dcp.graph_modes:
+        parts.append(f"graphs of {_listed([mode.name for mode in c.dcp.graph_modes])}")
+    parts += [f"pages of {_listed(c.dcp.page_sizes)}"] if c.dcp.page_sizes else []
+    options = [*c.dcp.kv_dtypes, *(name for name in _LAYER_OPTIONS if getattr(c.dcp, name))]
+    return "; ".join([*parts, *([_listed(options)] if options else [])])
+
+
+def dcp_table() -> str:
+    """Markdown: a row per backend that serves contexts that ranks share."""
+    lines = [_row(("backend", "dcp_size")), _row(["---"] * 2)]
+    shared = {name: c for name, c in capabilities_by_name().items() if c.dcp is not None}
+    return "\n".join([*lines, *(_row((f"`{name}`", _spread(c))) for name, c in shared.items())])
 
 
 def _origin(name: str) -> dict[str, str]:

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-from sglab.attention.arithmetic import attend_rows, scoring_of
+from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of
 from sglab.attention.arithmetic.draft_windows import with_window
+from sglab.attention.arithmetic.merging import Partial
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, Capabilities, UnsupportedError
 from sglab.attention.inputs import AttentionInputs
@@ -53,6 +54,11 @@ class TritonAttnBackend(AttentionBackend):
         bidirectional_drafts=True,
         image_masks=True,
         score_mod=True,
+        dcp=Capabilities(
+            graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE),
+            kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
+            logit_cap=True,
+        ),
     )
 
     def __init__(self, model_runner: ModelRunner) -> None:
@@ -123,6 +129,21 @@ class TritonAttnBackend(AttentionBackend):
         run(inputs, o, meta)
         return o
 
+    def attend_partial(self, inputs: AttentionInputs) -> Partial:
+        meta = self.forward_metadata
+        assert meta is not None
+        if inputs.forward_batch.forward_mode.is_decode():
+            o = inputs.q.new_empty((*inputs.q.shape[:2], inputs.layer.v_head_dim))
+            lse = torch.empty(o.shape[:2], dtype=torch.float32, device=o.device)
+            self._decode(inputs, o, meta, lse)
+            return o, lse
+        keys, values, indices = kv_for(inputs, meta.kv_indptr, meta.kv_indices)
+        assert meta.qo_indptr is not None
+        rows = PagedRows(meta.qo_indptr, meta.kv_indptr, indices, meta.max_extend_len, causal=False)
+        k_scale, v_scale = scales_of(inputs)
+        scoring, chosen = scoring_of(inputs.layer, k_scale=k_scale), self.implementation
+        return attend_rows(inputs.q, keys, values, rows, scoring, v_scale=v_scale, implementation=chosen)
+
     def _scored(self, inputs: AttentionInputs) -> torch.Tensor:
         """With a function on the logits, which our kernels do not call: in PyTorch, request by request."""
         layer = inputs.layer
@@ -145,7 +166,9 @@ class TritonAttnBackend(AttentionBackend):
             expected = f"-1 for {self.name}, or at least 1 without a temperature"
             raise UnsupportedError("layer.sliding_window_size", expected, got, "Use flex_attention.")
 
-    def _decode(self, inputs: AttentionInputs, o: torch.Tensor, meta: ForwardMetadata) -> None:
+    def _decode(
+        self, inputs: AttentionInputs, o: torch.Tensor, meta: ForwardMetadata, lse: torch.Tensor | None = None
+    ) -> None:
         layer = inputs.layer
         k_scale, v_scale = scales_of(inputs)
         assert meta.attn_logits is not None
@@ -172,6 +195,7 @@ class TritonAttnBackend(AttentionBackend):
             xai_temperature_len=layer.xai_temperature_len,
             k_scale=k_scale,
             v_scale=v_scale,
+            lse=lse,
             implementation=self.implementation,
         )
 

@@ -91,6 +91,7 @@ class TritonMetadata:
         self.v_head_dim = config.v_head_dim
         self.device_core_count = model_runner.device_core_count
         self.deterministic = model_runner.enable_deterministic_inference
+        self.holds_share = model_runner.holds_share
         self.max_kv_splits = model_runner.triton_attention_num_kv_splits
         if self.deterministic:
             self.max_kv_splits = -(-self.max_context_len // SPLIT_TILE_SIZE)
@@ -245,7 +246,7 @@ class TritonMetadata:
             return
         get_num_kv_splits(
             num_kv_splits,
-            seq_lens,
+            seq_lens.clamp(min=1) if self.holds_share else seq_lens,
             self.num_head,
             self.num_kv_head,
             self.max_kv_splits,

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots_of_table
+from sglab.attention.arithmetic.merging import Partial
 from sglab.attention.arithmetic.paged_rows import indptr_of
-from sglab.attention.capabilities import GRAPH_MODES, Capabilities
+from sglab.attention.capabilities import GRAPH_MODES, MLA_DECODES_SPREAD, Capabilities
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import steps
 from sglab.attention.paged_mla import PagedMLABackend
@@ -87,6 +88,7 @@ class TRTLLMMLABackend(PagedMLABackend[TRTLLMMLADecodeMetadata]):
         kv_dtypes=("float8_e4m3fn", "fp4_mx_block16"),
         head_dims=((HEAD_DIM, LATENT_DIM),),
         rope_apart=True,
+        dcp=replace(MLA_DECODES_SPREAD, page_sizes=(32, 64), kv_dtypes=("float8_e4m3fn",)),
     )
     tile = INDEX_KERNEL_TOKENS
 
@@ -148,7 +150,7 @@ class TRTLLMMLABackend(PagedMLABackend[TRTLLMMLADecodeMetadata]):
     def table_of(self, metadata: TRTLLMMLADecodeMetadata) -> torch.Tensor:
         return metadata.block_kv_indices
 
-    def run(self, inputs: AttentionInputs, metadata: TRTLLMMLADecodeMetadata, cache: torch.Tensor) -> torch.Tensor:
+    def run(self, inputs: AttentionInputs, metadata: TRTLLMMLADecodeMetadata, cache: torch.Tensor) -> Partial:
         if self.implementation in FLASHINFER:
             return self._by_flashinfer(inputs, metadata, cache)
         q, tokens = whole_query(inputs), metadata.max_seq_len_q
@@ -160,12 +162,12 @@ class TRTLLMMLABackend(PagedMLABackend[TRTLLMMLADecodeMetadata]):
         rows = PagedRows(steps(batch, tokens, self.device), indptr, indices, tokens)
         slots = cache.flatten(0, 1).unsqueeze(1)
         values, scoring = slots[..., :LATENT_DIM], scoring_of(inputs.layer)
-        o, _ = attend_rows(q, slots, values, rows, scoring, implementation=self._arithmetic())
-        return o if real is None else o[real]
+        o, lse = attend_rows(q, slots, values, rows, scoring, implementation=self._arithmetic())
+        return (o, lse) if real is None else (o[real], lse[real])
 
     def _by_flashinfer(
         self, inputs: AttentionInputs, metadata: TRTLLMMLADecodeMetadata, cache: torch.Tensor
-    ) -> torch.Tensor:
+    ) -> Partial:
         """FlashInfer's CuTe DSL kernel, which 0.5.23 calls for cutedsl_mla: one query token a request, 16 bits."""
         assert inputs.q_rope is not None
         if metadata.max_seq_len_q != 1 or cache.element_size() == 1:
@@ -174,7 +176,8 @@ class TRTLLMMLABackend(PagedMLABackend[TRTLLMMLADecodeMetadata]):
             raise BadArgumentError("implementation", "for one query token and a 16-bit cache", kind, remedy)
         rows, width = metadata.block_kv_indices.shape
         size = cutlass_mla_get_workspace_size(width * self.page_size, rows, num_kv_splits=1)
-        return cutlass_mla_decode(
+        lse = torch.empty(inputs.q.shape[:2], dtype=torch.float32, device=self.device)
+        o = cutlass_mla_decode(
             inputs.q.to(self.q_data_type),
             inputs.q_rope.to(self.q_data_type),
             cache,
@@ -183,8 +186,10 @@ class TRTLLMMLABackend(PagedMLABackend[TRTLLMMLADecodeMetadata]):
             torch.empty(size, dtype=torch.uint8, device=self.device),
             inputs.layer.scaling,
             num_kv_splits=1,
+            lse=lse,
             implementation="flashinfer_cute",
         )
+        return o, lse
 
 
 class CuteDslMLABackend(TRTLLMMLABackend):

@@ -80,11 +80,8 @@ ABSENT: dict[str, Absent] = {
 """Names that SGLang takes (0.5.23: its registry and the former names beside it) and sglab does not."""
 
 CONTEXT_PARALLEL: dict[str, str] = {
-    "dcp_size": "in decoding: of a request's KV slot s lies on rank s % dcp_size, in row s // dcp_size of its pool; "
-    "the ranks gather the queries of all heads, attend each to its own keys, and merge outputs by their LSE "
-    "(all-gather and reduce-scatter, or all-to-all); prompts attend to shards of the prefix in the same way, or "
-    "gather its keys (ascend, triton, both flashinfer, flashmla, trtllm_mla, cutedsl_mla, dsa, aiter, intel_xpu)",
     "attn_cp_size": "in prompts: each rank has some of the new tokens, and gathers the others' keys and values into "
     "its own pool before it attends with its own queries (fa3, fa4, trtllm_mha, dsa, ascend)",
 }
-"""Server argument -> how SGLang 0.5.23 spreads a request's context over ranks with it; nothing here does."""
+"""Server argument -> how SGLang 0.5.23 spreads a request over ranks with it; nothing here does. What is here of it:
+`dcp_size` (`sglab.attention.dcp`)."""

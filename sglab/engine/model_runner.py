@@ -14,6 +14,7 @@ from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator
 from sglab.engine.cache.kv_pool import KVCache
 from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
 from sglab.engine.cache.state_pool import LinearStatePool
+from sglab.engine.rank_group import RankGroup
 from sglab.gpu.architecture import H100_SMS
 from sglab.kernels.block_kv import FORMATS
 
@@ -82,6 +83,14 @@ class ModelRunner:
     for a GPU, and before every capture. False: never, not even in `Batch.check`."""
     state_pool: LinearStatePool | None = None
     """Of a model with linear attention."""
+    dcp: RankGroup | None = None
+    """Ranks that a request's context is spread over: of its slots each holds every `size`-th, in a pool of its own. The
+    allocator's pages, and the slots in req_to_token, are those of all of them; `page_size` and the KV pool are a rank's.
+    None: the context is whole."""
+    holds_share: bool = False
+    """The pools are those of one rank's share of every request, which may have no token there."""
+    dcp_comm_backend: str = "ag_rs"
+    """How they merge what they found: "ag_rs" gathers LSEs and scatters a sum, "a2a" sends each head to its rank."""
 
     @property
     def use_mla_backend(self) -> bool:

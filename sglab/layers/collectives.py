@@ -24,7 +24,7 @@ class Collective:
 
     Attributes:
         step: pass of the recording; -1: outside any.
-        kind: "all_reduce", "all_gather", "all_to_all", "send" or "recv".
+        kind: "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send" or "recv".
         what: what for, where a layer says it, such as "gather SUM_LEN"; empty: the layer's own sum or parts.
         module: the innermost module that was running, and its class; empty: none.
         ranks: global ranks that take part, in their order.

@@ -150,7 +150,8 @@ class ColumnParallelLinear(MergedColumnParallelLinear):
 
 
 class QKVParallelLinear(ReplicatedLinear):
-    """Q, K and V projections as one. With more ranks than KV heads, neighbouring ranks hold the same KV head.
+    """Q, K and V projections as one. With more ranks than KV heads, neighbouring ranks hold the same KV head; ranks that
+    a request's context is spread over hold the same heads in any case.
 
     Attributes:
         num_heads, num_kv_heads: of this rank.
@@ -169,12 +170,14 @@ class QKVParallelLinear(ReplicatedLinear):
     ) -> None:
         self.tp = tp
         self.num_heads = tp.divide("num_attention_heads", total_num_heads)
-        if tp.size >= total_num_kv_heads:
-            self.replicas = TensorParallel(0, total_num_kv_heads).divide("tensor-parallel size", tp.size)
+        over = tp.kv_heads
+        if over.size >= total_num_kv_heads:
+            self.replicas = TensorParallel(0, total_num_kv_heads).divide("tensor-parallel size", over.size)
             self.num_kv_heads = 1
         else:
             self.replicas = 1
-            self.num_kv_heads = tp.divide("num_key_value_heads", total_num_kv_heads)
+            self.num_kv_heads = over.divide("num_key_value_heads", total_num_kv_heads)
+        self.replicas *= tp.dcp_size
         self.q_size = self.num_heads * head_size
         self.kv_size = self.num_kv_heads * head_size
         self.v_size = self.num_kv_heads * (v_head_size or head_size)

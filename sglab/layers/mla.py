@@ -116,6 +116,9 @@ class MLAttention(nn.Module):
         topk_indices: torch.Tensor | None,
     ) -> torch.Tensor:
         pool, table = forward_batch.token_to_kv_pool, forward_batch.req_to_token_pool
+        if forward_batch.spread:
+            remedy = 'Use method="absorbed".'
+            raise BadArgumentError("method", "'absorbed' over a context that ranks share", self.method, remedy)
         if not isinstance(pool, MLATokenToKVPool) or table is None:
             remedy = "Run the model over an MLATokenToKVPool."
             raise BadArgumentError("forward_batch.token_to_kv_pool", "an MLA pool", type(pool).__name__, remedy)

@@ -12,6 +12,10 @@ from sglab.engine.graphs import as_launch
 from sglab.layers import collectives, overlap
 
 
+_reduce_scatter = getattr(torch.distributed, "reduce_scatter_single", None) or torch.distributed.reduce_scatter_tensor
+"""PyTorch's newer name, where there is one."""
+
+
 @dataclass(frozen=True)
 class TensorParallel:
     """Rank `rank` of `size`.
@@ -25,6 +29,8 @@ class TensorParallel:
             tokens are gathered on all ranks instead.
         a2a_fp8: in the low-latency way rows travel in e4m3.
         a2a_room: tokens of a rank for which the low-latency way has room.
+        dcp_size: neighbouring ranks that a request's context is spread over: each has some of its tokens' keys, for the
+            KV heads of all of them. context_group: their process group; None: the default one.
     """
 
     rank: int = 0
@@ -36,6 +42,8 @@ class TensorParallel:
     a2a: str | None = None
     a2a_fp8: bool = True
     a2a_room: int = 128
+    dcp_size: int = 1
+    context_group: Any = None
 
     def __post_init__(self) -> None:
         if self.size < 1 or not 0 <= self.rank < self.size:
@@ -47,6 +55,10 @@ class TensorParallel:
         if self.dp_size < 1 or self.size % self.dp_size:
             expected = f"a divisor of the {self.size} ranks"
             raise BadArgumentError("dp_size", expected, self.dp_size, "Use dp_size=1 or as many as there are ranks.")
+        if self.dcp_size < 1 or self.size // self.dp_size % self.dcp_size:
+            expected = f"a divisor of the {self.size // self.dp_size} ranks that share a request"
+            remedy = "Use dcp_size=1 or as many as there are of them."
+            raise BadArgumentError("dcp_size", expected, self.dcp_size, remedy)
 
     @property
     def ep_rank(self) -> int:
@@ -63,8 +75,19 @@ class TensorParallel:
         """This rank among those that share a request's attention heads, its embedding and its logits."""
         if self.dp_size == 1:
             return self
-        ranks = self.size // self.dp_size
-        return TensorParallel(self.rank % ranks, ranks, self.attention_group)
+        ranks, context = self.size // self.dp_size, (self.dcp_size, self.context_group)
+        group = self.attention_group
+        return TensorParallel(self.rank % ranks, ranks, group, dcp_size=context[0], context_group=context[1])
+
+    @property
+    def context(self) -> TensorParallel:
+        """This rank among those that a request's context is spread over."""
+        return TensorParallel(self.rank % self.dcp_size, self.dcp_size, self.context_group)
+
+    @property
+    def kv_heads(self) -> TensorParallel:
+        """This rank among those that KV heads are cut over: ranks that share a context hold the same."""
+        return TensorParallel(self.rank // self.dcp_size, self.size // self.dcp_size)
 
     @property
     def shared_experts(self) -> TensorParallel:
@@ -99,6 +122,26 @@ class TensorParallel:
     def all_gather(self, x: torch.Tensor, dim: int = -1) -> torch.Tensor:
         """The ranks' parts along `dim`, one after another: [..., n] -> [..., n · size]."""
         return x if self.size == 1 else as_launch("all_gather", lambda: self._all_gather(x, dim), x)
+
+    def reduce_scatter(self, x: torch.Tensor) -> torch.Tensor:
+        """This rank's share of the sum over ranks, cut along the first dimension: [n · size, ...] -> [n, ...]."""
+        return x if self.size == 1 else as_launch("reduce_scatter", lambda: self._reduce_scatter(x), x)
+
+    def all_to_all(self, x: torch.Tensor) -> torch.Tensor:
+        """[size, ...]: row r goes to rank r; what comes back lies by where it came from."""
+        return x if self.size == 1 else as_launch("all_to_all", lambda: self._all_to_all(x), x)
+
+    def _reduce_scatter(self, x: torch.Tensor) -> torch.Tensor:
+        out, x = x.new_empty(self.divide("x", len(x)), *x.shape[1:]), x.contiguous()
+        with collectives.noted("reduce_scatter", x, self.group):
+            _reduce_scatter(out, x, group=self.group)
+        return out
+
+    def _all_to_all(self, x: torch.Tensor) -> torch.Tensor:
+        out, x = torch.empty_like(x), x.contiguous()
+        with collectives.noted("all_to_all", x, self.group, [1] * self.size):
+            torch.distributed.all_to_all_single(out, x, group=self.group)
+        return out
 
     def _all_reduce(self, x: torch.Tensor) -> torch.Tensor:
         with collectives.noted("all_reduce", x, self.group):

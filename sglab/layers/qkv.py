@@ -13,11 +13,11 @@ from sglab.layers.rotary import RotaryEmbedding
 def joins(q: torch.Tensor, forward_batch: ForwardBatch) -> bool:
     """Whether `norm_turn_and_store` serves a pass: a decode on a GPU, into a pool of the same dtype.
 
-    Extends are left to their backends, which a piecewise graph calls between its pieces.
+    Extends are left to their backends, which a piecewise graph calls between its pieces, and so is a rank's share.
     """
     pool = forward_batch.token_to_kv_pool
     plain = isinstance(pool, MHATokenToKVPool) and pool.dtype == q.dtype and forward_batch.encoder_lens is None
-    return q.is_cuda and forward_batch.forward_mode.is_decode() and plain
+    return q.is_cuda and forward_batch.forward_mode.is_decode() and plain and not forward_batch.spread
 
 
 def norm_turn_and_store(

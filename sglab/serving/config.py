@@ -39,7 +39,7 @@ class EngineConfig:
     """
 
     attention_backend: str = "auto"
-    """"auto": torch_native on a CPU, triton on a GPU."""
+    """"auto": torch_native on a CPU, triton on a GPU and where ranks share a context (dcp_size)."""
     page_size: int | None = None
     """Slots per page; None: what the backend wants, 1 for most."""
     mem_fraction: float = 0.85
@@ -120,6 +120,12 @@ class EngineConfig:
     suffices."""
     deepep_bf16_dispatch: bool = False
     """In the low-latency way send rows in the model's dtype and not in e4m3."""
+    dcp_size: int = 1
+    """Neighbouring ranks that share a request's context: each keeps every dcp_size-th token's keys and values, for the KV
+    heads of all of them. A page is then dcp_size times as long, and max_total_tokens counts the slots of a rank."""
+    dcp_comm_backend: str | None = None
+    """How they join what they found: "ag_rs" gathers the LSEs and sums, "a2a" sends every head to its rank; None: "a2a"
+    on a GPU, "ag_rs" on a CPU, as SGLang does. Its "fi_a2a" is a kernel of FlashInfer's for Blackwell, and not here."""
     enable_two_batch_overlap: bool = False
     """Cut passes in two halves: while one waits for a sum over ranks, the other computes."""
     dist_timeout: float = 300.0
@@ -184,6 +190,7 @@ class EngineConfig:
                 expected = f"a divisor of tp_size {self.tp_size}"
                 raise BadArgumentError(name, expected, size, "tp_size counts all ranks.")
         arguments.positive("dist_timeout", self.dist_timeout)
+        self._check_context()
         arguments.choice("deepep_mode", self.deepep_mode, ("normal", "low_latency", "auto"))
         if self.moe_a2a_backend is not None:
             arguments.choice("moe_a2a_backend", self.moe_a2a_backend, ("deepep",))
@@ -212,6 +219,31 @@ class EngineConfig:
             for name, value in values.items():
                 if value:
                     raise BadArgumentError(name, f"its default with {other}", getattr(self, name), "Leave it out.")
+
+    def _check_context(self) -> None:
+        """What is refused beside a context that is spread over ranks."""
+        size, share = arguments.integer("dcp_size", self.dcp_size, 1), self.tp_size // self.dp_size
+        if share % size:
+            remedy = "tp_size counts all ranks; with dp_size above 1 a request is that of tp_size / dp_size of them."
+            raise BadArgumentError("dcp_size", f"a divisor of the {share} ranks that share a request", size, remedy)
+        if self.dcp_comm_backend is not None:
+            arguments.choice("dcp_comm_backend", self.dcp_comm_backend, ("ag_rs", "a2a"))
+        if size == 1:
+            if self.dcp_comm_backend is not None:
+                remedy = "Nothing is joined: leave it out."
+                raise BadArgumentError("dcp_comm_backend", "None with dcp_size 1", self.dcp_comm_backend, remedy)
+            return
+        reasons = {
+            "speculative_algorithm": "Drafts are not verified over shares of a context.",
+            "enable_hierarchical_cache": "The host's pool keeps whole pages.",
+            "enable_two_batch_overlap": "Turns pass at the sums of a layer, not within its attention.",
+            "enable_piecewise_cuda_graph": "SGLang captures no prompts then, either.",
+            "chunked_prefix_threshold": "A rank has a part of the prefix alone.",
+        }
+        for name, why in reasons.items():
+            if getattr(self, name):
+                expected = "its default with dcp_size above 1"
+                raise BadArgumentError(name, expected, getattr(self, name), f"{why} Leave it out.")
 
     def keeps_records(self, device_type: str) -> bool:
         """Whether an MLA model's pool holds FlashMLA's records."""
@@ -260,7 +292,11 @@ class EngineConfig:
         """The attention backend's name."""
         if self.attention_backend != "auto":
             return self.attention_backend
-        return "triton" if device_type == "cuda" else "torch_native"
+        return "triton" if device_type == "cuda" or self.dcp_size > 1 else "torch_native"
+
+    def context_exchange(self, device_type: str) -> str:
+        """`dcp_comm_backend`, or what it is by default."""
+        return self.dcp_comm_backend or ("a2a" if device_type == "cuda" else "ag_rs")
 
     def pages(self, device_type: str) -> int:
         """Slots per page."""

@@ -64,13 +64,13 @@ def config(options: Mapping[str, Any]) -> EngineConfig:
     """An EngineConfig of keyword arguments.
 
     Raises:
-        BadArgumentError: an option that there is not, or that asks for a context spread over ranks.
+        BadArgumentError: an option that there is not, or that asks for prompts spread over ranks.
     """
     known = EngineConfig.__dataclass_fields__
     for name in options:
         if name in CONTEXT_PARALLEL and options[name] != 1:
-            remedy = "Leave it out: tp_size spreads a model's heads over ranks."
-            raise BadArgumentError(name, "1: a request's context is whole on every rank", options[name], remedy)
+            remedy = "Leave it out: tp_size spreads a model's heads over ranks, dcp_size the context that they attend to."
+            raise BadArgumentError(name, "1: every rank computes all of a prompt's tokens", options[name], remedy)
         if name not in known and name not in CONTEXT_PARALLEL:
             raise BadArgumentError("Engine", f"options among {', '.join(known)}", repr(name), "Leave it out.")
     return EngineConfig(**{name: value for name, value in options.items() if name in known})

@@ -381,6 +381,7 @@ class CudaGraphRunner:
             state_pool=self.runner.state_pool,
             state_indices=buffers.state_indices[:bs],
             encoder_lens=None if buffers.encoder_lens is None else buffers.encoder_lens[:bs],
+            spread=self.runner.dcp is not None,
         )
 
     def _graph_batch(

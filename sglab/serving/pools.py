@@ -58,7 +58,7 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: b
         BadArgumentError: not even one page fits, or the model is loaded for fewer positions than asked for.
     """
     shape, device = model.attention_config(), model.device
-    page = config.pages(device.type)
+    page, shared = config.pages(device.type), config.dcp_size
     context = context_length(shape, config)
     row = context + encoder_context(model)
     tokens = pool_tokens(model, shape, config, row, page)
@@ -67,10 +67,11 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: b
     index_dtype = torch.float8_e4m3fn if packs_index_keys(shape, config, device.type) else None
     kv = kv_pool(model, held, tokens, page, dtype, records, index_dtype)
     rows = ReqToTokenPool(config.max_running_requests, row, device)
+    paged = page * shared  # of ranks that share a context each has a page of every page
     allocator = (
         TokenToKVPoolAllocator(tokens, device, kv)
-        if page == 1
-        else PagedTokenToKVPoolAllocator(tokens, page, device, kv)
+        if paged == 1
+        else PagedTokenToKVPoolAllocator(tokens * shared, paged, device, kv)
     )
     runner = ModelRunner(
         model_config=shape,
@@ -83,6 +84,8 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: b
         tp_size=model.tp.attention.size,
         chunked_prefix_threshold=config.chunked_prefix_threshold,
         enable_deterministic_inference=config.enable_deterministic_inference,
+        dcp=model.tp.attention.context if shared > 1 else None,
+        dcp_comm_backend=config.context_exchange(device.type),
         # The engine's batches hold placeholders while graphs are captured and, with overlap, rows of requests that have
         # just ended: they are not what the check asks of a batch made by hand.
         check_metadata=False,
@@ -93,6 +96,7 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: b
     if state is not None:
         runner.state_pool = LinearStatePool(state, rows.size, model.dtype, device)
     refuse_unshareable(shape, config, state is not None)
+    refuse_spreading(model, shape, config, state is not None)
     refuse_expansion(shape, config)
     if config.enable_hierarchical_cache and kv.kv_format:
         expected, remedy = "False with scales for blocks, which the host's pool does not keep", "Leave it out."
@@ -101,7 +105,7 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: b
         host = HostKVPool(kv, max(int(tokens * config.hicache_ratio) // page, 1) * page)
         return Pools(runner, HiRadixCache(rows, allocator, page, host, config.hicache_write_policy, submit))
     disable = config.disable_radix_cache or state is not None or has_encoder(model)
-    return Pools(runner, RadixCache(rows, allocator, page, disable=disable))
+    return Pools(runner, RadixCache(rows, allocator, paged, disable=disable))
 
 
 def packs_index_keys(shape: ModelConfig, config: EngineConfig, device_type: str) -> bool:
@@ -149,6 +153,18 @@ def refuse_unshareable(shape: ModelConfig, config: EngineConfig, has_state: bool
             raise BadArgumentError(name, f"none with a model that keeps {keeps}", value, "Leave it out.")
 
 
+def refuse_spreading(model: CausalLM, shape: ModelConfig, config: EngineConfig, has_state: bool) -> None:
+    """Refuse to spread contexts of models that keep more than keys and values, or begin with an encoder's.
+
+    Raises:
+        BadArgumentError: dcp_size above 1 with one of these.
+    """
+    keeps = "keeps recurrent states" if has_state else "has an encoder" if has_encoder(model) else ""
+    keeps = "keeps an indexer's keys" if shape.index_head_dim else keeps
+    if config.dcp_size > 1 and keeps:
+        raise BadArgumentError("dcp_size", f"1 with a model that {keeps}", config.dcp_size, "Leave it out.")
+
+
 def context_length(shape: ModelConfig, config: EngineConfig) -> int:
     """Tokens of the longest request."""
     asked = config.context_length or shape.context_len
@@ -170,13 +186,13 @@ def bytes_per_token(model: CausalLM, shape: ModelConfig, config: EngineConfig) -
         if packs_index_keys(shape, config, model.device.type):
             index = page_bytes(1)
         return (width * size + index) * shape.num_hidden_layers
-    width = shape.get_num_kv_heads(model.tp.attention.size) * (shape.head_dim + shape.v_head_dim)
+    width = shape.get_num_kv_heads(model.tp.attention.kv_heads.size) * (shape.head_dim + shape.v_head_dim)
     return width * size * shape.num_hidden_layers
 
 
 def block_bytes(made: BlockFormat, model: CausalLM, shape: ModelConfig) -> int:
     """As `bytes_per_token`, of codes and scales."""
-    heads, dims = shape.get_num_kv_heads(model.tp.attention.size), [shape.head_dim, shape.v_head_dim]
+    heads, dims = shape.get_num_kv_heads(model.tp.attention.kv_heads.size), [shape.head_dim, shape.v_head_dim]
     if shape.kind == "mla":
         heads, dims = 1, [shape.kv_lora_rank + shape.qk_rope_head_dim]
     return heads * sum(made.row_bytes(dim) + made.scales(dim) for dim in dims) * shape.num_hidden_layers
@@ -209,7 +225,7 @@ def block_pool(model: CausalLM, shape: ModelConfig, tokens: int, page: int, kv_f
     if shape.kind == "mla":
         rank, rope = shape.kv_lora_rank, shape.qk_rope_head_dim
         return FP4MLATokenToKVPool(tokens, page, kv_format, rank, rope, layers, model.device)
-    heads, dims = shape.get_num_kv_heads(model.tp.attention.size), (shape.head_dim, shape.v_head_dim)
+    heads, dims = shape.get_num_kv_heads(model.tp.attention.kv_heads.size), (shape.head_dim, shape.v_head_dim)
     return BlockScaledMHATokenToKVPool(tokens, page, kv_format, heads, dims[0], layers, model.device, dims[1])
 
 
@@ -240,5 +256,5 @@ def kv_pool(
             return with_keys(tokens, page, dtype, rank, rope, layers, dim, model.device, index_dtype=index_dtype)
         plain = MLARecordTokenToKVPool if records else MLATokenToKVPool
         return plain(tokens, page, dtype, rank, rope, layers, model.device)
-    heads = shape.get_num_kv_heads(model.tp.attention.size)
+    heads = shape.get_num_kv_heads(model.tp.attention.kv_heads.size)
     return MHATokenToKVPool(tokens, page, dtype, heads, shape.head_dim, layers, model.device, shape.v_head_dim)

@@ -90,11 +90,10 @@ def test_what_a_backend_does_not_promise_is_refused_before_a_pass(
     assert not passes
 
 
-@pytest.mark.parametrize("name", ["dcp_size", "attn_cp_size"])
-def test_a_context_spread_over_ranks_is_refused_by_name(name: str) -> None:
-    with pytest.raises(BadArgumentError, match=rf"{name}: expected 1: a request's context is whole .*, got 2"):
-        sglab.Engine(tiny_llama(), max_total_tokens=256, **{name: 2})
-    sglab.Engine(tiny_llama(), max_total_tokens=256, **{name: 1})
+def test_a_prompt_spread_over_ranks_is_refused_by_name() -> None:
+    with pytest.raises(BadArgumentError, match=r"attn_cp_size: expected 1: every rank computes all of a .*, got 2"):
+        sglab.Engine(tiny_llama(), max_total_tokens=256, attn_cp_size=2)
+    sglab.Engine(tiny_llama(), max_total_tokens=256, attn_cp_size=1)
 
 
 def test_graphs_by_default_ask_for_a_backend_that_has_them() -> None:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of
+from sglab.attention.arithmetic.merging import Partial
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, MLA_DECODES_SPREAD, Capabilities
 from sglab.attention.flashinfer.indices import GraphBuffers, IndicesUpdater
 from sglab.attention.flashinfer.options import workspace_bytes
 from sglab.attention.flashinfer.wrapper import CapturedPlans, Shape, Wrapper
@@ -58,6 +59,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         kv_dtypes=("float8_e4m3fn", "float8_e5m2", "fp4_mx_block16"),
         head_dims=((HEAD_DIM, LATENT_DIM),),
         rope_apart=True,
+        dcp=MLA_DECODES_SPREAD,
     )
 
     def __init__(self, model_runner: ModelRunner) -> None:
@@ -138,6 +140,11 @@ class FlashInferMLAAttnBackend(AttentionBackend):
             return self._ragged(inputs)
         return self._paged(inputs, metadata.prefill_wrapper.rows())
 
+    def attend_partial(self, inputs: AttentionInputs) -> Partial:
+        metadata = self.forward_metadata
+        assert isinstance(metadata, DecodeMetadata)
+        return self._run(inputs, metadata.decode_wrapper.rows())
+
     def _ragged(self, inputs: AttentionInputs) -> torch.Tensor:
         if inputs.k is None or inputs.v is None:
             raise BadArgumentError("k, v", "the new tokens' rows in an extend", None, "Pass them.")
@@ -152,8 +159,11 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         return attend_rows(q, k, v, own, scoring_of(layer), implementation=chosen)[0]
 
     def _paged(self, inputs: AttentionInputs, rows: PagedRows) -> torch.Tensor:
+        return self._run(inputs, rows)[0]
+
+    def _run(self, inputs: AttentionInputs, rows: PagedRows) -> Partial:
         keys, values, indices = kv_for(inputs, rows.kv_indptr, rows.kv_indices)
         if indices is not rows.kv_indices:  # made in the pass: no plan of a graph's own arrays fits them
             rows = replace(rows, kv_indices=indices, graph_plans=None)
         q, chosen = whole_query(inputs), self.implementation
-        return attend_rows(q, keys, values, rows, scoring_of(inputs.layer), implementation=chosen)[0]
+        return attend_rows(q, keys, values, rows, scoring_of(inputs.layer), implementation=chosen)

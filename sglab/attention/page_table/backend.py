@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, merge_natural, scoring_of, slots_of_table, with_sinks
+from sglab.attention.arithmetic.merging import Partial
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import UnsupportedError
@@ -315,6 +316,16 @@ class PageTableBackend(AttentionBackend):
         own = self._rows(expand, 1, False, -1, total=None)
         drafts = attend_rows(q, *_held(inputs, own), scoring, v_scale=v_scale, implementation=chosen)
         return with_sinks(merge_natural((o, lse), drafts, chosen), inputs.sinks)
+
+    def attend_partial(self, inputs: AttentionInputs) -> Partial:
+        metadata = self.forward_metadata
+        assert metadata is not None
+        rows = self._rows(metadata, self.page_size, False, -1, self._total)
+        k_scale, v_scale = scales_of(inputs)
+        scoring, chosen = scoring_of(inputs.layer, k_scale=k_scale), self.implementation
+        return attend_rows(
+            whole_query(inputs), *_held(inputs, rows), scoring, v_scale=v_scale, implementation=chosen
+        )
 
     def _by_library(
         self, inputs: AttentionInputs, metadata: FlashAttentionMetadata, tree: bool, page_size: int

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of
+from sglab.attention.arithmetic.merging import Partial
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, MLA_DECODES_SPREAD, Capabilities
 from sglab.attention.flashinfer.indices import GraphBuffers, IndicesUpdater
 from sglab.attention.flashinfer.wrapper import Shape, Wrapper
 from sglab.attention.inputs import AttentionInputs
@@ -185,18 +186,30 @@ class AiterAttnBackend(AttentionBackend):
             raise RuntimeError("prepare comes before forward")
         if self.forward_metadata.rows is None:
             return self._trees.attend(inputs)
+        return self._paged(inputs)[0]
+
+    def attend_partial(self, inputs: AttentionInputs) -> Partial:
+        return self._paged(inputs)
+
+    def _paged(self, inputs: AttentionInputs) -> Partial:
+        assert self.forward_metadata is not None and self.forward_metadata.rows is not None
         keys, values = save_and_get_kv(inputs)
         k_scale, v_scale = scales_of(inputs)
         scoring = scoring_of(inputs.layer, inputs.sinks, k_scale)
         q, chosen = whole_query(inputs), self.implementation
         rows = replace(self.forward_metadata.rows, window=inputs.layer.sliding_window_size)
-        return attend_rows(q, keys, values, rows, scoring, v_scale=v_scale, implementation=chosen)[0]
+        return attend_rows(q, keys, values, rows, scoring, v_scale=v_scale, implementation=chosen)
 
 
 class AiterMLAAttnBackend(AiterAttnBackend):
     """SGLang's default on AMD GPUs for MLA with 16 or 128 heads per rank."""
 
-    capabilities = replace(AiterAttnBackend.capabilities, kinds=("mla",), drafts="chain")
+    capabilities = replace(
+        AiterAttnBackend.capabilities,
+        kinds=("mla",),
+        drafts="chain",
+        dcp=replace(MLA_DECODES_SPREAD, kv_dtypes=("float8_e4m3fn",), head_dims=(), rope_apart=False),
+    )
 
 
 def _is_tree(batch: ForwardBatch | GraphBatch) -> bool:

@@ -37,6 +37,7 @@ class XPUAttentionBackend(PageTableBackend):
         bidirectional_drafts=True,
         image_masks=True,
         rope_apart=True,
+        dcp=Capabilities(kinds=("mha",), dtypes=("float16", "bfloat16"), logit_cap=True),
     )
 
     def add_images(self, made: FlashAttentionMetadata, batch: ForwardBatch) -> None:

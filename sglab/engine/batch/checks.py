@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 
+from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator
 from sglab.engine.cache.kv_pool import KVCache
 from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
 from sglab.engine.errors import BadArgumentError, NonFiniteKVError, PageTableError
@@ -67,12 +68,13 @@ def check_slots(
     pool: ReqToTokenPool,
     req_pool_indices: torch.Tensor,
     seq_lens: torch.Tensor,
-    kv_pool: KVCache,
+    kv_pool: KVCache | BaseTokenToKVPoolAllocator,
     requests: list[int],
 ) -> None:
     """Every token's slot is in the pool, outside the dummy page and page-aligned: within a page, slots count up.
 
     Args:
+        kv_pool: whose slots they are: a pool, or the allocator of pools that share a request.
         requests: what number each row's request has in the batch, for the message.
 
     Raises:

@@ -114,6 +114,8 @@ class ForwardBatch:
 
     expands_prefix: bool = False
     """MLA: this extend attends with keys and values of every head (`ModelRunner.chunked_prefix_threshold`)."""
+    spread: bool = False
+    """Slots are those of ranks that share a context (`ModelRunner.dcp`): only the backend knows this rank's rows."""
     num_token_non_padded_cpu: int = 0
     """Real tokens, before a graph's padding."""
 
@@ -141,6 +143,7 @@ class ForwardBatch:
             spec_info=batch.spec_info,
             encoder_lens_cpu=batch.encoder_lens_cpu,
             num_token_non_padded_cpu=len(batch.input_ids),
+            spread=model_runner.dcp is not None,
         )
         if batch.encoder_lens is not None:
             self._init_encoders(batch, device)

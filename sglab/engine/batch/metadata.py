@@ -72,7 +72,7 @@ def check_metadata(batch: ForwardBatch | GraphBatch, runner: ModelRunner, padded
         lens = lens + batch.encoder_lens.to(lens.dtype)
     named = list(zip(real.tolist(), rows[real].tolist(), lens[real].tolist(), strict=True))
     _check_holders(pool.holders, batch, named)
-    checks.check_slots(pool, rows[real], lens[real], runner.token_to_kv_pool, real.tolist())
+    checks.check_slots(pool, rows[real], lens[real], runner.token_to_kv_pool_allocator, real.tolist())
     held = _held_pages(runner)
     _check_owners(runner, held, {row: i for i, row, _ in named})
     _check_free(runner, rows[real], lens[real], real)
@@ -132,7 +132,7 @@ def _check_holders(
 
 
 def _held_pages(runner: ModelRunner) -> _Held:
-    pool, page_size = runner.req_to_token_pool, runner.page_size
+    pool, page_size = runner.req_to_token_pool, runner.token_to_kv_pool_allocator.page_size
     order = sorted(pool.holders)
     rows = torch.tensor(order, dtype=torch.int64)
     holders = [pool.holders[row] for row in order]
@@ -149,7 +149,7 @@ def _held_pages(runner: ModelRunner) -> _Held:
 def _check_owners(runner: ModelRunner, held: _Held, batch_rows: dict[int, int]) -> None:
     """A page belongs to one request, or to the radix tree and to those whose prefix leads there."""
     holders = runner.req_to_token_pool.holders
-    num_pages = runner.token_to_kv_pool.num_pages
+    num_pages = runner.token_to_kv_pool_allocator.num_pages
     inside = (held.pages >= 0) & (held.pages <= num_pages)
     pages = held.pages.where(inside, 0)
     times = torch.bincount(pages, minlength=num_pages + 1)
@@ -162,7 +162,7 @@ def _check_owners(runner: ModelRunner, held: _Held, batch_rows: dict[int, int]) 
             continue
         others = ((pages == page) & inside).nonzero()[:, 0].tolist()
         other = next(other for other in others if other != entry)
-        token, other_token = (int(held.nth[at]) * runner.page_size for at in (entry, other))
+        token, other_token = (int(held.nth[at]) * runner.token_to_kv_pool_allocator.page_size for at in (entry, other))
         raise PageTableError(
             f"req_to_token, request {batch_rows[row]}, token {token}: expected a page of request {holders[row].rid} "
             f"alone, got page {page}, which token {other_token} of request {holders[int(held.rows[other])].rid} has, "
@@ -193,7 +193,8 @@ def _check_shared(runner: ModelRunner, i: int, row: int) -> None:
 
 def _check_free(runner: ModelRunner, rows: torch.Tensor, lens: torch.Tensor, real: torch.Tensor) -> None:
     """No page that is read is free: it may be handed out, and written, at any time."""
-    allocator, page_size = runner.token_to_kv_pool_allocator, runner.page_size
+    allocator = runner.token_to_kv_pool_allocator
+    page_size = allocator.page_size
     free = torch.zeros(allocator.num_pages + 1, dtype=torch.bool, device=allocator.device)
     free[allocator.free_pages] = True
     free[allocator.release_pages] = True

@@ -87,6 +87,8 @@ def group_parts(
         parallel = ParallelWorker(
             workers, caches, ranks, config, speculative
         )  # captures graphs together with the others
+    except BadArgumentError:  # what every rank refuses
+        raise
     except RuntimeError as error:
         raise ranks.died(error) from error
     ranks.ready()

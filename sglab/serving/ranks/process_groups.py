@@ -32,6 +32,7 @@ class World:
     timeout: float
     a2a: str | None = None
     a2a_fp8: bool = True
+    dcp_size: int = 1
 
     def device(self, rank: int) -> torch.device:
         return torch.device("cuda", rank) if self.device_type == "cuda" else torch.device("cpu")
@@ -48,11 +49,27 @@ class World:
                 world_size=self.size,
                 timeout=timedelta(seconds=self.timeout),
             )
-            share, mine = self.size // self.dp_size, None
-            for first in range(0, self.size if self.dp_size > 1 else 0, share):
-                group = distributed.new_group(list(range(first, first + share)))
-                mine = group if first <= rank < first + share else mine
-        return TensorParallel(rank, self.size, None, self.ep_size, self.dp_size, mine, self.a2a, self.a2a_fp8)
+            attention = self._groups(self.size // self.dp_size, rank)
+            context = self._groups(self.dcp_size, rank)
+        return TensorParallel(
+            rank,
+            self.size,
+            ep_size=self.ep_size,
+            dp_size=self.dp_size,
+            attention_group=attention,
+            a2a=self.a2a,
+            a2a_fp8=self.a2a_fp8,
+            dcp_size=self.dcp_size,
+            context_group=context,
+        )
+
+    def _groups(self, share: int, rank: int) -> distributed.ProcessGroup | None:
+        """Of `share` neighbours each, which all ranks make: this rank's; None: the default one, or it is alone."""
+        mine = None
+        for first in range(0, self.size if 1 < share < self.size else 0, share):
+            group = distributed.new_group(list(range(first, first + share)))
+            mine = group if first <= rank < first + share else mine
+        return mine
 
 
 @contextmanager

@@ -1,0 +1,208 @@
+"""ContextParallelBackend: any backend's own arrays and arithmetic over one rank's share of every request.
+
+Decoding, a rank gathers the queries of all ranks' heads, attends to the keys that it has, and gets back its own heads'
+results over all keys. In a prompt the new tokens attend to each other on every rank, each with its own heads; to their
+prefix they attend as in decoding, or its keys are gathered first (`Capabilities.gathers_prefix`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from sglab.attention.arithmetic import PagedRows, attend_rows, merge_natural, scoring_of
+from sglab.attention.arithmetic.attend import IMPLEMENTATIONS
+from sglab.attention.arithmetic.merging import Partial
+from sglab.attention.arithmetic.paged_rows import indptr_of
+from sglab.attention.base import AttentionBackend
+from sglab.attention.capabilities import Capabilities
+from sglab.attention.dcp.layout import dcp_lens, own_heads, own_rows, own_table
+from sglab.attention.dcp.merging import merge_over_ranks
+from sglab.attention.dcp.prefix import GatheredPrefix
+from sglab.attention.inputs import AttentionInputs
+from sglab.attention.registry import Factory
+from sglab.attention.rows import save_kv, scales_of, whole_query
+from sglab.engine import BadArgumentError, ForwardBatch, GraphBatch, ModelRunner, ReqToTokenPool
+from sglab.engine.rank_group import RankGroup
+
+
+class ContextParallelBackend(AttentionBackend):
+    """One rank's part of a backend. All ranks of its group must run the same passes in the same order.
+
+    Args:
+        factory: makes the backend; for it a rank's share is all that there is, and its heads are those of the group.
+
+    Attributes:
+        inner: that backend; its `forward_metadata` are those of this rank's share.
+    """
+
+    def __init__(self, name: str, factory: Factory, model_runner: ModelRunner, group: RankGroup) -> None:
+        whole = getattr(factory, "capabilities", Capabilities())
+        self.name, self.capabilities = name, whole  # type: ignore[misc]
+        if whole.dcp is not None:
+            self.capabilities = replace(whole.dcp, dcp=whole.dcp)  # type: ignore[misc]
+        super().__init__(model_runner)
+        self.group, self.comm_backend = group, model_runner.dcp_comm_backend
+        self.device, asked = model_runner.device, model_runner.kernel_implementation
+        self.implementation = asked if asked in IMPLEMENTATIONS else "auto"
+        self.req_to_token = model_runner.req_to_token_pool.req_to_token
+        pool = model_runner.req_to_token_pool
+        self.own_pool = ReqToTokenPool(pool.size, -(-pool.max_context_len // group.size), self.device)
+        heads_over = model_runner.tp_size // group.size
+        own = replace(model_runner, dcp=None, holds_share=True, tp_size=heads_over, check_metadata=False)
+        own.req_to_token_pool = self.own_pool
+        self.inner: AttentionBackend = factory(own)
+        self._lens = torch.empty(0, dtype=torch.int64)
+        """Of the pass: how many keys each request has here, in a prompt of its prefix."""
+        self._graph_lens: torch.Tensor | None = None
+        self._prefix: GatheredPrefix | None = None
+        self._has_prefix = False
+        self._has_keys = True
+        """Whether any request of an eager pass has a key here."""
+        self._empty = torch.empty(0, dtype=torch.bool)
+        """Of each query row whether no key of its is here; a graph finds it anew."""
+
+    # A pass.
+
+    def prepare(self, forward_batch: ForwardBatch) -> None:
+        super().prepare(forward_batch)
+        self._prefix = None
+        mode = forward_batch.forward_mode
+        if mode.is_idle():
+            return
+        if mode.is_decode():
+            self._prepare_own(forward_batch, forward_batch.seq_lens, forward_batch.seq_lens_cpu)
+            self._empty = self._lens == 0
+            return
+        prefixes, new = forward_batch.extend_prefix_lens_cpu, forward_batch.extend_seq_lens_cpu
+        if prefixes is None or new is None or forward_batch.extend_prefix_lens is None:
+            remedy = "ForwardBatch.init_new fills them from the worker batch."
+            raise BadArgumentError("forward_batch.extend_prefix_lens_cpu", "prefixes of an extend", None, remedy)
+        self._has_prefix = any(prefixes)
+        if not self._has_prefix:
+            return
+        if self.capabilities.gathers_prefix:
+            rows = own_table(self.req_to_token, self.group.size, self.group.rank)
+            self._prefix = GatheredPrefix.of(forward_batch, rows, self.group)
+            return
+        self._prepare_own(forward_batch, forward_batch.extend_prefix_lens, torch.tensor(prefixes))
+        counts = torch.tensor(new, device=self.device)
+        self._empty = (self._lens == 0).repeat_interleave(counts, output_size=sum(new))
+
+    def _prepare_own(self, batch: ForwardBatch, lens: torch.Tensor, lens_cpu: torch.Tensor | None) -> None:
+        """Let the backend prepare for this rank's share, of a prompt for that of the prefixes."""
+        here = dcp_lens(lens, self.group.size, self.group.rank)
+        lens_cpu = here.cpu() if lens_cpu is None else dcp_lens(lens_cpu, self.group.size, self.group.rank)
+        self._lens, self._has_keys = here, bool(lens_cpu.any())
+        if self._has_keys:
+            self._fill_table(batch.req_pool_indices, int(lens_cpu.max()))
+            self.inner.prepare(self._own_batch(batch, here, lens_cpu))
+
+    def _fill_table(self, rows: torch.Tensor, width: int) -> None:
+        size, rank = self.group.size, self.group.rank
+        table = self.req_to_token[rows, rank::size] if width < 0 else self.req_to_token[rows, rank::size][:, :width]
+        self.own_pool.req_to_token[rows, : table.shape[1]] = table // size
+
+    def _own_batch(self, batch: ForwardBatch, lens: torch.Tensor, lens_cpu: torch.Tensor) -> ForwardBatch:
+        own = replace(batch, seq_lens=lens, seq_lens_cpu=lens_cpu, req_to_token_pool=self.own_pool)
+        own.seq_lens_sum = int(lens_cpu.sum())
+        if not batch.forward_mode.is_decode():
+            own.extend_prefix_lens, own.extend_prefix_lens_cpu = lens.to(torch.int32), lens_cpu.tolist()
+        return own
+
+    # A graph.
+
+    def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
+        super().init_graph(max_bs, max_num_tokens)
+        self._graph_lens = torch.zeros(max_bs, dtype=torch.int64, device=self.device)
+        self.inner.init_graph(max_bs, max_num_tokens)
+
+    def prepare_capture(self, graph_batch: GraphBatch) -> None:
+        super().prepare_capture(graph_batch)
+        self.inner.prepare_capture(self._own_graph(graph_batch))
+
+    def prepare_replay(self, graph_batch: GraphBatch) -> None:
+        super().prepare_replay(graph_batch)
+        self.inner.prepare_replay(self._own_graph(graph_batch))
+
+    def _own_graph(self, batch: GraphBatch) -> GraphBatch:
+        self._has_keys = True
+        if self._graph_lens is None:
+            raise RuntimeError("init_graph comes before a capture")
+        bs, size, rank = batch.bs, self.group.size, self.group.rank
+        self._lens = self._graph_lens[:bs]
+        self._lens.copy_(dcp_lens(batch.seq_lens[:bs], size, rank))
+        on_host = None if batch.seq_lens_cpu is None else dcp_lens(batch.seq_lens_cpu[:bs], size, rank)
+        self._fill_table(batch.req_pool_indices[:bs], -1)
+        total = None if on_host is None else int(on_host.sum())
+        return replace(batch, seq_lens=self._lens, seq_lens_cpu=on_host, seq_lens_sum=total)
+
+    # A layer.
+
+    def attend(self, inputs: AttentionInputs) -> torch.Tensor:
+        self.inner.refuse_layer(inputs.layer)
+        if inputs.forward_batch.forward_mode.is_decode():
+            self._save(inputs)
+            return self._over_ranks(inputs)[0].to(inputs.q.dtype)
+        if inputs.k is None or inputs.v is None:
+            raise BadArgumentError("k, v", "the new tokens' rows in an extend", None, "Pass them.")
+        found = self._gathered(inputs, self._prefix) if self._prefix is not None else self._new_tokens(inputs)
+        if self._has_prefix and self._prefix is None:
+            o, lse = self._over_ranks(inputs)
+            found = merge_natural((o.to(inputs.q.dtype), lse), found, self.implementation)
+        self._save(inputs)
+        return found[0]
+
+    def _save(self, inputs: AttentionInputs) -> None:
+        """Store the new tokens that are this rank's; the others' rows go where a graph's padded rows go."""
+        if inputs.save_kv_cache:
+            batch = inputs.forward_batch
+            own = own_rows(batch.out_cache_loc, self.group.size, self.group.rank)
+            save_kv(replace(inputs, forward_batch=replace(batch, out_cache_loc=own)))
+
+    def _over_ranks(self, inputs: AttentionInputs) -> Partial:
+        """This rank's heads over the keys in all ranks' pools."""
+        group, layer, batch = self.group, inputs.layer, inputs.forward_batch
+        everyones = replace(
+            inputs,
+            q=group.all_gather(inputs.q.contiguous(), dim=1),
+            q_rope=None if inputs.q_rope is None else group.all_gather(inputs.q_rope.contiguous(), dim=1),
+            k=None,
+            v=None,
+            k_rope=None,
+            layer=replace(layer, tp_q_head_num=layer.tp_q_head_num * group.size),
+            forward_batch=replace(batch, seq_lens=self._lens, req_to_token_pool=self.own_pool),
+            save_kv_cache=False,
+        )
+        if not self._has_keys:
+            o = inputs.q.new_zeros(*everyones.q.shape[:2], layer.v_head_dim)
+            nothing = o.new_full(o.shape[:2], float("-inf"), dtype=torch.float32)
+            return merge_over_ranks((o, nothing), group, self.comm_backend)
+        o, lse = self.inner.attend_partial(everyones)
+        empty = self._empty if self._pass is not None else self._lens == 0
+        o = o.masked_fill(empty[:, None, None], 0.0)
+        return merge_over_ranks((o, lse.masked_fill(empty[:, None], float("-inf"))), group, self.comm_backend)
+
+    def _new_tokens(self, inputs: AttentionInputs) -> Partial:
+        """The new tokens among themselves, with the KV heads of this rank's query heads."""
+        batch, layer, k, v = inputs.forward_batch, inputs.layer, inputs.k, inputs.v
+        assert batch.extend_seq_lens is not None and batch.extend_seq_lens_cpu is not None
+        assert k is not None and v is not None
+        if inputs.k_rope is not None:
+            k = torch.cat((k, inputs.k_rope), -1)
+        indptr = indptr_of(batch.extend_seq_lens)
+        order = torch.arange(len(k), device=self.device)
+        rows = PagedRows(indptr, indptr, order, max(batch.extend_seq_lens_cpu), layer.is_causal)
+        heads = own_heads(k.shape[1], self.group.size, self.group.rank)
+        q, chosen = whole_query(inputs), self.implementation
+        return attend_rows(q, k[:, heads], v[:, heads], rows, scoring_of(layer), implementation=chosen)
+
+    def _gathered(self, inputs: AttentionInputs, prefix: GatheredPrefix) -> Partial:
+        """This rank's heads over the keys of all ranks, brought here; MLA's values are part of its keys."""
+        pool, layer, k = inputs.forward_batch.token_to_kv_pool, inputs.layer, inputs.k
+        assert pool is not None and k is not None
+        new = k if inputs.k_rope is None else torch.cat((k, inputs.k_rope), -1)
+        keys = prefix.buffer(pool, layer.layer_id, new, self.group)
+        values, scoring = keys[..., : layer.v_head_dim], scoring_of(layer, k_scale=scales_of(inputs)[0])
+        return attend_rows(whole_query(inputs), keys, values, prefix.rows, scoring, implementation=self.implementation)

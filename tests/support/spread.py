@@ -1,0 +1,149 @@
+"""A batch of one process as the ranks have it that its requests' context is spread over (`dcp_size`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+import torch
+
+import sglab
+from sglab.attention import create_attention_backend
+from sglab.attention.dcp.backend import ContextParallelBackend
+from sglab.attention.dcp.merging import merge_over_ranks
+from sglab.engine import GraphBatch, KVCache, MHATokenToKVPool, MLATokenToKVPool, ModelRunner
+from sglab.engine.rank_group import RankGroup
+from sglab.layers import TensorParallel
+from sglab.workbench import Batch
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A rank without the others, for what needs none of them."""
+
+    rank: int
+    size: int
+
+    def all_gather(self, x: torch.Tensor, dim: int = -1) -> NoReturn:
+        raise AssertionError("no other rank is here")
+
+    reduce_scatter = all_to_all = all_gather
+
+
+@dataclass(frozen=True)
+class Case:
+    """A batch that every rank builds anew, from the same seed, with the pages of all of them.
+
+    Attributes:
+        prefixes: of an extend; None: it decodes.
+        options: of `decode_batch`; page_size is a rank's.
+    """
+
+    backend: str
+    lens: list[int]
+    prefixes: list[int] | None = None
+    comm: str = "ag_rs"
+    implementation: str = "auto"
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def batch(self, size: int) -> Batch:
+        options = {**self.options, "page_size": self.options.get("page_size", 1) * size}
+        if self.prefixes is None:
+            return sglab.decode_batch(self.lens, **options)
+        return sglab.extend_batch(self.lens, self.prefixes, **options)
+
+
+def own_pool(whole: KVCache, size: int, rank: int) -> KVCache:
+    """What one rank holds of a pool; the rows of new tokens, which a pass stores, are left out by `rank_runner`."""
+    common = whole.size // size, whole.page_size // size, whole.dtype
+    if isinstance(whole, MLATokenToKVPool):
+        mine = MLATokenToKVPool(*common, whole.kv_lora_rank, whole.qk_rope_head_dim, whole.layer_num, whole.device)
+        pairs = [(mine.kv_buffer, whole.kv_buffer)]
+    else:
+        assert isinstance(whole, MHATokenToKVPool)
+        shape = whole.head_num, whole.head_dim, whole.layer_num, whole.device, whole.v_head_dim
+        own = MHATokenToKVPool(*common, *shape)
+        mine, pairs = own, [(own.k_buffer, whole.k_buffer), (own.v_buffer, whole.v_buffer)]
+    for own_buffers, buffers in pairs:
+        for own_buffer, buffer in zip(own_buffers, buffers, strict=True):
+            own_buffer.copy_(buffer[rank::size])
+    return mine
+
+
+def rank_runner(batch: Batch, group: RankGroup, comm: str = "ag_rs", implementation: str = "auto") -> ModelRunner:
+    """A batch's runner as one rank has it: with its share of the rows, but for those that the pass is to store."""
+    whole, size = batch.runner.token_to_kv_pool, group.size
+    pool = own_pool(whole, size, group.rank)
+    new = batch.forward_batch.out_cache_loc
+    for buffer in pool.named_buffers(batch.layer.layer_id).values():
+        buffer[new[new % size == group.rank] // size] = 7.0
+    return replace(
+        batch.runner,
+        token_to_kv_pool=pool,
+        page_size=whole.page_size // size,
+        tp_size=size,
+        dcp=group,
+        dcp_comm_backend=comm,
+        kernel_implementation=implementation,
+    )
+
+
+def rows_of(batch: Batch, group: RankGroup) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, Any]:
+    """This rank's heads of the queries, all keys and values, and the layer for them."""
+    heads = batch.num_heads // group.size
+    q = batch.q[:, group.rank * heads : (group.rank + 1) * heads].contiguous()
+    return q, batch.k, batch.v, replace(batch.layer, tp_q_head_num=heads)
+
+
+def attend_spread(tp: TensorParallel, cases: list[Case]) -> list[torch.Tensor]:
+    """[tokens, own heads, v_head_dim] of each case on one rank; every row that the pass stored is where it belongs."""
+    return [attend_one(tp.context, case) for case in cases]
+
+
+def attend_one(group: RankGroup, case: Case) -> torch.Tensor:
+    batch = case.batch(group.size)
+    runner = rank_runner(batch, group, case.comm, case.implementation)
+    backend = create_attention_backend(case.backend, runner)
+    assert isinstance(backend, ContextParallelBackend)
+    forward_batch = replace(batch.forward_batch, token_to_kv_pool=runner.token_to_kv_pool)
+    backend.prepare(forward_batch)
+    q, k, v, layer = rows_of(batch, group)
+    o = backend.forward(q, k, v, layer, forward_batch)
+    kept = own_pool(batch.runner.token_to_kv_pool, group.size, group.rank).named_buffers(layer.layer_id)
+    page = runner.page_size  # after the dummy page, where the others' rows went
+    for name, buffer in runner.token_to_kv_pool.named_buffers(layer.layer_id).items():
+        assert torch.equal(buffer[page:].float(), kept[name][page:].float()), f"{name} rows of rank {group.rank}"
+    return o.view(len(q), layer.tp_q_head_num, layer.v_head_dim)
+
+
+def merge_spread(tp: TensorParallel, o: torch.Tensor, lse: torch.Tensor, comm: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Partial results of all ranks, [ranks, tokens, heads, dim] and [ranks, tokens, heads], as one of them joins its own
+    with the others'."""
+    return merge_over_ranks((o[tp.rank], lse[tp.rank]), tp.context, comm)
+
+
+def replay_spread(tp: TensorParallel, case: Case) -> torch.Tensor:
+    """A decode over buffers that were captured for a batch of one more request, each of one token."""
+    group, batch = tp.context, case.batch(tp.context.size)
+    runner = rank_runner(batch, group, case.comm, case.implementation)
+    backend, count = create_attention_backend(case.backend, runner), len(case.lens)
+    static = replace(
+        batch.forward_batch,
+        batch_size=count + 1,
+        input_ids=torch.zeros(count + 1, dtype=torch.int64),
+        req_pool_indices=torch.zeros(count + 1, dtype=torch.int64),
+        seq_lens=torch.ones(count + 1, dtype=torch.int64),
+        seq_lens_cpu=None,
+        out_cache_loc=torch.zeros(count + 1, dtype=torch.int64),
+        token_to_kv_pool=runner.token_to_kv_pool,
+    )
+    backend.init_graph(count + 1, count + 1)
+    backend.prepare_capture(GraphBatch.of(static))
+    q, k, v, layer = rows_of(batch, group)
+    q, k, v = (torch.cat((each, torch.zeros_like(each[:1]))) for each in (q, k, v))
+    backend.forward(q, k, v, layer, static)
+    asked = batch.forward_batch
+    static.seq_lens[:count], static.req_pool_indices[:count] = asked.seq_lens, asked.req_pool_indices
+    static.out_cache_loc[:count] = asked.out_cache_loc
+    backend.prepare_replay(replace(GraphBatch.of(static), seq_lens_cpu=static.seq_lens.clone()))
+    return backend.forward(q, k, v, layer, static)[:count].view(count, layer.tp_q_head_num, layer.v_head_dim)
