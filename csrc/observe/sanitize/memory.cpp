@@ -134,6 +134,10 @@ void MemorySanitizer::performed(const Actor& actor, const AsyncOp& op, const Foo
   for (const Range& range : footprint.writes)
     written(*actor.warp, range.space, 0, range.address, range.bytes);
   for (const TmemRange& range : footprint.tmem_writes) {
+    if (op.kind == AsyncOp::Kind::kMma) {
+      product_written(actor, *op.tensor, range);
+      continue;
+    }
     CellFlags& flags = cells(cluster, range.rank);
     for (std::uint32_t c = range.column; c < range.column + range.columns; ++c)
       flags.set(c, range.lane, range.lanes);
@@ -151,14 +155,6 @@ const Range* MemorySanitizer::find_unwritten(const Actor& actor, const Footprint
   return nullptr;
 }
 
-// Whether an operation adds to a range.
-bool MemorySanitizer::is_written(const TmemRange& range, const Footprint& footprint) {
-  return std::any_of(footprint.tmem_writes.begin(), footprint.tmem_writes.end(), [&](const TmemRange& one) {
-    return one.rank == range.rank && one.lane == range.lane && one.lanes == range.lanes &&
-           one.column == range.column && one.columns == range.columns;
-  });
-}
-
 void MemorySanitizer::judge(const Actor& actor, const AsyncOp& op, const Footprint& footprint) {
   Finding finding;
   finding.detector = "memory";
@@ -166,7 +162,7 @@ void MemorySanitizer::judge(const Actor& actor, const AsyncOp& op, const Footpri
   finding.at = party(actor);
   const Range* const unwritten = find_unwritten(actor, footprint);
   if (op.kind == AsyncOp::Kind::kMma) {
-    taint_product(actor, *op.tensor, footprint, unwritten);
+    return taint_product(actor, *op.tensor, footprint, unwritten);
   } else if (unwritten != nullptr) {
     finding.space = name_of(unwritten->space);
     finding.address = unwritten->address;
@@ -179,14 +175,12 @@ void MemorySanitizer::judge(const Actor& actor, const AsyncOp& op, const Footpri
     taint_moved(actor, op, footprint);
   }
   for (const TmemRange& range : footprint.tmem_reads) {
-    if (op.kind == AsyncOp::Kind::kMma && is_written(range, footprint)) continue;  // D
     CellFlags& flags = cells(*actor.warp->cluster, range.rank);
     for (std::uint32_t c = range.column; c < range.column + range.columns; ++c) {
       if (flags.all(c, range.lane, range.lanes)) continue;
       finding.space = "tensor";
       finding.address = std::uint64_t{range.rank} << 32 | range.lane << 16 | c;
-      finding.message = std::string(op.kind == AsyncOp::Kind::kMma ? "tcgen05.mma" : "the operation") +
-                        " reads column " + std::to_string(c) + " of tensor memory, lanes " +
+      finding.message = "the operation reads column " + std::to_string(c) + " of tensor memory, lanes " +
                         std::to_string(range.lane) + " to " + std::to_string(range.lane + range.lanes - 1) +
                         ", which was not written since its allocation";
       return findings.report(std::move(finding));

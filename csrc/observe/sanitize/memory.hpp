@@ -28,8 +28,8 @@ inline const char* name_of(Space space) {
 // the result. So a value that was never written taints the register that it is loaded into, taint follows the
 // data (Taint), and a finding is made where it decides something: a branch, an address, a store to global
 // memory, a barrier, an asynchronous operation. Bytes that an asynchronous operation itself reads are
-// judged immediately, but for operands of tcgen05.mma: these taint the rows and columns of D that they make,
-// and D where it is added to.
+// judged immediately, but for operands of tcgen05.mma, scale factors and metadata: these taint the rows and
+// columns of D that they make, and D where it is added to.
 class MemorySanitizer final : public Detector {
  public:
   MemorySanitizer(Findings& findings, std::shared_ptr<MarkedMemory> marked);
@@ -97,13 +97,14 @@ class MemorySanitizer final : public Detector {
   // The first range in shared or global memory that has bytes which were never written.
   const Range* find_unwritten(const Actor& actor, const Footprint& footprint);
   void judge(const Actor& actor, const AsyncOp& op, const Footprint& footprint);
-  static bool is_written(const TmemRange& range, const Footprint& footprint);
-  bool adds_to_unwritten(const Cluster& cluster, const Footprint& footprint);
+  bool reads_unwritten(const Cluster& cluster, const Footprint& footprint);
   void taint_product(const Actor& actor, const TensorOperation& op, const Footprint& footprint,
                      const Range* unwritten);
   void taint_moved(const Actor& actor, const AsyncOp& op, const Footprint& footprint);
-  std::optional<std::uint32_t> taints_all(const Cluster& cluster, const TensorOperation& op,
-                                          const Footprint& footprint);
+  void product_written(const Actor& actor, const TensorOperation& op, const TmemRange& range);
+  std::optional<std::uint32_t> unknown(const Actor& actor, const TmemRange& range);
+  std::optional<std::uint32_t> beside_row(const Actor& actor, const TensorOperation& op,
+                                          const DatapathBlock& block, int r);
   static bool any_derived(const Memories& memories) {
     return std::any_of(memories.derived.begin(), memories.derived.end(),
                        [](const auto& one) { return one != nullptr; });

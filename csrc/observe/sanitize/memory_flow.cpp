@@ -229,9 +229,10 @@ void MemorySanitizer::flow_tmem(const Actor& actor, bool loads) {
     }
     if (loads) {
       const std::uint64_t address = std::uint64_t{r.rank} << 32 | r.lane << 16 | r.column;
-      const std::uint32_t origin = bad == 0              ? 0
-                                   : computed != nullptr ? *computed
-                                                         : taint_.loaded(actor, "tensor", address, 4);
+      const std::uint32_t origin = bad == 0 ? 0
+                                   : computed != nullptr
+                                       ? *computed
+                                       : taint_.loaded(actor, "tensor", address, 4ull * r.columns);
       taint_.assign(w, *m, 0xffffffffu, Taint::Mask::all(bad, origin));
     }
     ++reg;

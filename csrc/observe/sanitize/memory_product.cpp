@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bitset>
 #include <optional>
 
@@ -8,27 +9,32 @@
 #include "machine/tensor/operand.hpp"
 #include "observe/sanitize/memory.hpp"
 
-// What tcgen05.mma makes of operands that were never written: a row of A makes a row of D, a row of B a
-// column. Kernels pad what they have to the shape of the instruction, and look only at the part that is
-// theirs.
+// What tcgen05.mma makes of operands that were never written: a row of A, its scale factors and its metadata
+// make a row of D, a row of B and its scale factors a column. Kernels pad what they have to the shape of the
+// instruction, and look only at the part that is theirs.
 namespace sglab::emu {
 namespace {
 
 constexpr std::size_t kMost = 256;  // rows and columns of D
 using Lines = std::bitset<kMost>;
 
-// The rows of an operand, from `first` on, of which something was never written.
-void find_rows(const ByteFlags& shared, const SmemDescriptor& descriptor, const OperandShape& shape,
-               int first, Lines& rows) {
+// The rows of an operand, from `first` on, of which something was never written. Gives the address of such
+// sixteen bytes.
+std::optional<std::uint32_t> find_rows(const ByteFlags& shared, const SmemDescriptor& descriptor,
+                                       const OperandShape& shape, int first, Lines& rows) {
+  std::optional<std::uint32_t> found;
   const ChunkAddress address(descriptor, shape.major);
   const int per_chunk = elements_per_chunk(shape.type, shape.packed_fp4);
+  // Unless they are packed, 4- and 6-bit elements leave padding.
+  const auto used = static_cast<std::uint64_t>(std::min(16, per_chunk * element_bits(shape.type) / 8));
   const bool by_rows = shape.major == Major::kK;
   const int lines = by_rows ? shape.rows : shape.k, length = by_rows ? shape.k : shape.rows;
   for (int line = 0; line < lines; ++line) {
     for (int begin = 0; begin < length; begin += per_chunk) {
       const std::uint32_t at =
           address(static_cast<std::uint32_t>(line), static_cast<std::uint32_t>(begin / per_chunk));
-      if (shared.all(at, 16)) continue;
+      if (shared.all(at, used)) continue;
+      if (!found) found = at;
       if (by_rows) {
         rows.set(static_cast<std::size_t>(first + line));
         continue;
@@ -40,9 +46,34 @@ void find_rows(const ByteFlags& shared, const SmemDescriptor& descriptor, const 
       }
     }
   }
+  return found;
 }
 
-bool disabled(const Tcgen05Mma& mma, int cta, std::uint32_t lane) {
+// The lane of tensor memory where the row of A lies that a row of D is made of: .ashift takes that of the
+// next one, and a CTA's last row twice.
+std::uint32_t lane_of_a(const Tcgen05Mma& mma, const DatapathLayout& layout, const DatapathBlock& block,
+                        int row) {
+  const auto lane = mma.d.lane + static_cast<std::uint32_t>(block.lane + row);
+  if (!mma.shift_a) return lane;
+  if (row + 1 < block.rows) return lane + 1;
+  for (int i = 0; i < layout.block_count; ++i) {
+    const DatapathBlock& other = layout.blocks[static_cast<std::size_t>(i)];
+    if (other.cta == block.cta && other.column == block.column && other.row == block.row + block.rows)
+      return mma.d.lane + static_cast<std::uint32_t>(other.lane);
+  }
+  return lane;
+}
+
+std::uint32_t count(int value) {
+  return static_cast<std::uint32_t>(value);
+}
+
+std::uint64_t address_of(const TmemRange& range) {
+  return std::uint64_t{range.rank} << 32 | range.lane << 16 | range.column;
+}
+
+// Whether a lane of D is left as it is.
+bool leaves_out(const Tcgen05Mma& mma, int cta, std::uint32_t lane) {
   return (mma.disabled_lanes[static_cast<std::size_t>(cta) * 4 + lane / 32] >> lane % 32 & 1u) != 0;
 }
 
@@ -90,87 +121,130 @@ void MemorySanitizer::taint_moved(const Actor& actor, const AsyncOp& op, const F
   }
 }
 
-// Scale factors and metadata that are unknown leave nothing of D known.
-std::optional<std::uint32_t> MemorySanitizer::taints_all(const Cluster& cluster, const TensorOperation& op,
-                                                         const Footprint& footprint) {
-  const Tcgen05Mma& mma = op.mma;
-  const bool scaled = is_block_scaled(mma.descriptor.kind), sparse = mma.descriptor.sparse;
-  for (const TmemRange& range : footprint.tmem_reads) {
-    const bool beside =
-        (scaled && (range.column == mma.scale_a.column || range.column == mma.scale_b.column)) ||
-        (sparse && range.column == mma.sparsity_metadata.column);
-    if (!beside || range.lanes != TensorMemory::kLanes) continue;
-    if (const auto origin = derived(cluster, range)) return origin;
+// Where what a range holds comes from, if something of it is unknown: never written, or computed from what
+// never was.
+std::optional<std::uint32_t> MemorySanitizer::unknown(const Actor& actor, const TmemRange& range) {
+  const Cluster& cluster = *actor.warp->cluster;
+  if (const auto origin = derived(cluster, range)) return origin;
+  CellFlags& flags = cells(cluster, range.rank);
+  for (std::uint32_t c = range.column; c < range.column + range.columns; ++c) {
+    if (!flags.all(c, range.lane, range.lanes))
+      return taint_.loaded(actor, "tensor", address_of(range), 4ull * range.columns, Taint::Read::kCell);
   }
   return std::nullopt;
 }
 
-// Whether cells of D that were never written are added to.
-bool MemorySanitizer::adds_to_unwritten(const Cluster& cluster, const Footprint& footprint) {
-  for (const TmemRange& range : footprint.tmem_reads) {
-    if (!is_written(range, footprint)) continue;
+// Whether cells were never written that an operation reads.
+bool MemorySanitizer::reads_unwritten(const Cluster& cluster, const Footprint& footprint) {
+  return std::any_of(footprint.tmem_reads.begin(), footprint.tmem_reads.end(), [&](const TmemRange& range) {
     CellFlags& flags = cells(cluster, range.rank);
     for (std::uint32_t c = range.column; c < range.column + range.columns; ++c) {
       if (!flags.all(c, range.lane, range.lanes)) return true;
     }
+    return false;
+  });
+}
+
+// What is unknown beside the elements of A for row `r` of a block: its scale factor and its metadata.
+std::optional<std::uint32_t> MemorySanitizer::beside_row(const Actor& actor, const TensorOperation& op,
+                                                         const DatapathBlock& block, int r) {
+  const Tcgen05Mma& mma = op.mma;
+  const InstructionDescriptor& d = mma.descriptor;
+  const std::uint32_t rank = op.cta + count(block.cta), first = mma.d.lane + count(block.lane);
+  if (is_block_scaled(d.kind)) {
+    const std::uint32_t index = count(block.row + r - block.cta * (d.m / mma.cta_group));
+    const std::uint32_t lane = count(block.lane + r) / 32 * 32 + index % 32;
+    if (const auto origin = unknown(actor, {rank, lane, 1, mma.scale_a.column + index / 32, 1}))
+      return origin;
   }
-  return false;
+  if (!d.sparse) return std::nullopt;
+  const std::uint32_t column = mma.sparsity_metadata.column, row = count(r);
+  // That of wide elements is shared by rows eight lanes apart.
+  if (d.kind > MmaKind::kTf32) return unknown(actor, {rank, first + row, 1, column, 2});
+  const std::uint32_t lane = first + row / 16 * 16 + row % 8;
+  if (const auto origin = unknown(actor, {rank, lane, 1, column, 1})) return origin;
+  return unknown(actor, {rank, lane + 8, 1, column, 1});
 }
 
 void MemorySanitizer::taint_product(const Actor& actor, const TensorOperation& op, const Footprint& footprint,
                                     const Range* unwritten) {
   Memories& memories = of(*actor.warp);
   const Cluster& cluster = *actor.warp->cluster;
-  const bool adds = adds_to_unwritten(cluster, footprint);
-  if (unwritten == nullptr && !adds && !any_derived(memories)) return;
+  if (unwritten == nullptr && !any_derived(memories) && !reads_unwritten(cluster, footprint)) return;
   const Tcgen05Mma& mma = op.mma;
   const InstructionDescriptor& d = mma.descriptor;
   const int stored_k = d.sparse ? d.k / 2 : d.k, group = mma.cta_group;
-  const bool packed = is_four_bit(d.kind);
+  const bool packed = is_four_bit(d.kind), scaled = is_block_scaled(d.kind);
   Lines rows, columns;
+  std::optional<std::uint32_t> read;
   for (int cta = 0; cta < group && unwritten != nullptr; ++cta) {
-    const ByteFlags& shared = memories.shared[op.cta + static_cast<std::uint32_t>(cta)];
+    const ByteFlags& shared = memories.shared[op.cta + count(cta)];
     const OperandShape a{d.a_type, d.a_major, d.m / group, stored_k, packed};
     const OperandShape b{d.b_type, d.b_major, d.n / group, d.k, packed};
-    if (mma.a_smem) find_rows(shared, *mma.a_smem, a, cta * a.rows, rows);
-    find_rows(shared, mma.b_smem, b, cta * b.rows, columns);
+    std::optional<std::uint32_t> at = find_rows(shared, mma.b_smem, b, cta * b.rows, columns);
+    if (mma.a_smem) {
+      const auto of_a = find_rows(shared, *mma.a_smem, a, cta * a.rows, rows);
+      if (of_a) at = of_a;
+    }
+    const std::uint64_t rank = op.cta + count(cta);
+    if (at && !read) read = taint_.loaded(actor, "shared", rank << kSharedRankShift | *at, 16);
   }
   for (std::size_t n = 0; n < kMost; ++n) {
     if ((mma.zero_columns[n / 64] >> n % 64 & 1) != 0) columns.reset(n);
   }
-  const auto a_columns =
-      mma.a_smem ? 0u : static_cast<std::uint32_t>(tmem_a_columns(d.a_type, packed, stored_k));
-  std::optional<std::uint32_t> read;
-  if (unwritten != nullptr)
-    read = taint_.loaded(actor, name_of(unwritten->space), unwritten->address, unwritten->bytes);
-  std::optional<std::uint32_t> added;
-  if (adds) {
-    const std::uint64_t d_address = std::uint64_t{op.cta} << 32 | mma.d.lane << 16 | mma.d.column;
-    added = taint_.loaded(actor, "tensor", d_address, 4, true);
-  }
-  const std::optional<std::uint32_t> beside = taints_all(cluster, op, footprint);
+  const auto a_columns = mma.a_smem ? 0u : count(tmem_a_columns(d.a_type, packed, stored_k));
   const DatapathLayout layout = datapath_layout(d.m, d.n, group, mma.weight_stationary, d.sparse);
   for (int i = 0; i < layout.block_count; ++i) {
     const DatapathBlock& block = layout.blocks[static_cast<std::size_t>(i)];
-    const std::uint32_t rank = op.cta + static_cast<std::uint32_t>(block.cta);
+    const std::uint32_t rank = op.cta + count(block.cta);
+    const TmemRange d_cells{rank, mma.d.lane + count(block.lane), 1, mma.d.column, count(block.columns)};
+    std::optional<std::uint32_t> added;
+    std::array<std::optional<std::uint32_t>, kMost> of_column{};
     for (int r = 0; r < block.rows; ++r) {
-      const std::uint32_t lane = mma.d.lane + static_cast<std::uint32_t>(block.lane + r);
-      if (disabled(mma, block.cta, lane)) continue;
-      // .ashift takes a row from the next lane or from its own.
-      const std::uint32_t lanes = mma.shift_a && lane + 1 < TensorMemory::kLanes ? 2 : 1;
-      std::optional<std::uint32_t> row = beside;
+      const std::uint32_t lane = mma.d.lane + count(block.lane + r),
+                          partition = count(block.lane + r) / 32 * 32;
+      for (int n = 0; n < block.columns && (r == 0 || (block.lane + r) % 32 == 0); ++n) {
+        std::optional<std::uint32_t>& origin = of_column[static_cast<std::size_t>(n)];
+        origin = columns.test(static_cast<std::size_t>(block.column + n)) ? read : std::nullopt;
+        // Each partition of 32 lanes has the scale factors of B for itself.
+        if (!origin && scaled)
+          origin =
+              unknown(actor, {rank, partition + count(n) % 32, 1, mma.scale_b.column + count(n) / 32, 1});
+      }
+      if (leaves_out(mma, block.cta, lane)) continue;
+      std::optional<std::uint32_t> row = beside_row(actor, op, block, r);
       if (!row && rows.test(static_cast<std::size_t>(block.row + r))) row = read;
-      if (!row) row = derived(cluster, {rank, lane, lanes, mma.a_tmem.column, a_columns});
+      if (!row && !mma.a_smem)
+        row = unknown(actor, {rank, lane_of_a(mma, layout, block, r), 1, mma.a_tmem.column, a_columns});
       for (int n = 0; n < block.columns; ++n) {
-        const TmemRange cell{rank, lane, 1, mma.d.column + static_cast<std::uint32_t>(n), 1};
-        std::optional<std::uint32_t> origin = row;
-        if (!origin && columns.test(static_cast<std::size_t>(block.column + n))) origin = read;
-        if (!origin && adds && !cells(cluster, rank).at(cell.column, lane)) origin = added;
+        const TmemRange cell{rank, lane, 1, mma.d.column + count(n), 1};
+        std::optional<std::uint32_t> origin = row ? row : of_column[static_cast<std::size_t>(n)];
+        if (!origin && mma.enable_input_d && !cells(cluster, rank).at(cell.column, lane))
+          origin = added ? added
+                         : added = taint_.loaded(actor, "tensor", address_of(d_cells), 4ull * d_cells.columns,
+                                                 Taint::Read::kAccumulator);
         if (origin)
           derive(cluster, cell, *origin);
         else if (!mma.enable_input_d)
           forget_derived(cluster, cell);
       }
+    }
+  }
+}
+
+// D but for lanes that are left as they are.
+void MemorySanitizer::product_written(const Actor& actor, const TensorOperation& op, const TmemRange& range) {
+  CellFlags& flags = cells(*actor.warp->cluster, range.rank);
+  const Tcgen05Mma& mma = op.mma;
+  const bool all = std::all_of(mma.disabled_lanes.begin(), mma.disabled_lanes.end(),
+                               [](std::uint32_t lanes) { return lanes == 0; });
+  for (std::uint32_t c = range.column; c < range.column + range.columns; ++c) {
+    if (all) {
+      flags.set(c, range.lane, range.lanes);
+      continue;
+    }
+    for (std::uint32_t lane = range.lane; lane < range.lane + range.lanes; ++lane) {
+      if (!leaves_out(mma, static_cast<int>(range.rank - op.cta), lane)) flags.set(c, lane, 1);
     }
   }
 }

@@ -131,11 +131,25 @@ void Taint::assign(const Warp& w, const Mention& destination, std::uint32_t lane
 }
 
 std::uint32_t Taint::loaded(const Actor& actor, const char* space, std::uint64_t address, std::uint64_t bytes,
-                            bool second) {
-  const std::size_t before = second ? program_->code.size() + program_->unset.size() : 0;
+                            Read read) {
+  const std::size_t before =
+      static_cast<std::size_t>(read) * (program_->code.size() + program_->unset.size());
   const auto origin = static_cast<std::uint32_t>(before + pc_of(actor));
-  origins_[origin] = {party(actor), space, address, bytes};
+  origins_[origin] = {party(actor), space, address, bytes, read};
   return origin;
+}
+
+// What was read of what was never written.
+std::string Taint::said(const Origin& origin) {
+  if (origin.space != "tensor") {
+    return std::to_string(origin.bytes) + " bytes of " + origin.space + " memory at " + hex(origin.address) +
+           " are read that hold nothing initialised";
+  }
+  const std::uint64_t first = origin.address & 0xffff, columns = origin.bytes / 4;
+  return (origin.read == Read::kAccumulator ? "tcgen05.mma adds to column" : "the instruction reads column") +
+         (columns == 1 ? " " + std::to_string(first)
+                       : "s " + std::to_string(first) + " to " + std::to_string(first + columns - 1)) +
+         " of tensor memory, not all of which was written since its allocation";
 }
 
 void Taint::decides(const Actor& actor, const Mention& source, std::uint32_t lanes, const char* how) {
@@ -165,8 +179,7 @@ void Taint::decides(const Actor& actor, const Mention& source, std::uint32_t lan
     finding.other_did = "used the value";
   } else {
     finding.kind = "uninitialised_read";
-    finding.message = std::to_string(origin.bytes) + " bytes of " + origin.space + " memory at " +
-                      hex(origin.address) + " are read that hold nothing initialised, and the value " + how;
+    finding.message = said(origin) + ", and the value " + how;
     finding.at = origin.at;
     finding.other = party(some);
     finding.other_did = "used the value";

@@ -19,19 +19,23 @@ namespace sglab::emu {
 class Taint {
  public:
   using Rule = TaintRule;
+  // What an instruction reads of what was never written: the value that it loads or an operand in shared
+  // memory, operands of tcgen05.mma in tensor memory, and cells that it adds to.
+  enum class Read : std::uint8_t { kValue, kCell, kAccumulator };
   // Where a tainted value was read; without a space, from a lane that did not take part in a shfl.sync.
   struct Origin {
     Party at;
     std::string space;
     std::uint64_t address = 0, bytes = 0;
+    Read read = Read::kValue;
   };
   // Tainted lanes, for each quarter of a register, the lowest first: compilers pack values with nothing. A
   // byte of a narrow register has several.
   struct Mask {
     static constexpr unsigned kParts = 4;
     std::uint32_t part[kParts]{};
-    // The instruction that loaded it; past the last: registers of Program::unset; past these: second values
-    // that instructions loaded.
+    // The instruction that loaded it; past the last: registers of Program::unset; past these: further
+    // values that instructions loaded.
     std::uint32_t origin = 0;
     std::uint32_t low() const { return part[0] | part[1]; }
     std::uint32_t high() const { return part[2] | part[3]; }
@@ -108,10 +112,9 @@ class Taint {
   // A tainted value decides something: a finding, if any of its lanes does. `how`: "decides where control
   // goes".
   void decides(const Actor& actor, const Mention& source, std::uint32_t lanes, const char* how);
-  // The value that the instruction loads was never written. `second`: besides another one, of which it has
-  // been said.
+  // The value that the instruction loads was never written.
   std::uint32_t loaded(const Actor& actor, const char* space, std::uint64_t address, std::uint64_t bytes,
-                       bool second = false);
+                       Read read = Read::kValue);
 
  private:
   // What lanes at several instructions give each other.
@@ -163,6 +166,7 @@ class Taint {
   void pack(const Actor& actor);
   void wgmma(const Actor& actor);
   std::string name_of(const Mention& mention) const;
+  static std::string said(const Origin& origin);
 
   Findings& findings_;
   const Program* program_ = nullptr;
