@@ -131,11 +131,12 @@ void RaceDetector::performed(const Actor& actor, const AsyncOp& op, const Footpr
     if (op.kind == Kind::kWgmma) judgement.issuers = made.warps;
     Shadow::Touch touch{.record = 0};
     std::uint64_t last = ~std::uint64_t{0};
+    Shadow::Cell* cells = nullptr;  // of the shared memory that is being touched
     const std::size_t count = ranges.size();
     for (std::size_t i = 0; i < count; ++i) {
       const Range& range = ranges[i];
-      if (i + kAhead < count && ranges[i + kAhead].space == Space::kShared)
-        __builtin_prefetch(cluster.shared_cell(ranges[i + kAhead].address), 1);
+      if (cells != nullptr && i + kAhead < count)
+        __builtin_prefetch(cells + (ranges[i + kAhead].address & kSharedOffsetMask) / Shadow::kBlockBytes, 1);
       const std::uint64_t place = range.space == Space::kShared ? range.address >> kSharedRankShift : 0xffu;
       const std::uint64_t where = place << 8 | range.warps;
       if (where != last) {
@@ -145,7 +146,14 @@ void RaceDetector::performed(const Actor& actor, const AsyncOp& op, const Footpr
         touch = {.record = (range.space == Space::kGlobal ? memory_->global : cluster.shared).enter(record),
                  .writes = writes};
         last = where;
+        cells = range.space == Space::kShared ? cluster.shared_cell(place << kSharedRankShift) : nullptr;
       }
+      // Blocks of which nothing has to be judged, as mostly.
+      const bool whole = (range.address | range.bytes) % Shadow::kBlockBytes == 0;
+      if (cells != nullptr && whole &&
+          cluster.shared.touch_settled(cells + (range.address & kSharedOffsetMask) / Shadow::kBlockBytes,
+                                       range.bytes / Shadow::kBlockBytes, touch.lane, 0, touch))
+        continue;
       touch_bytes(cluster, judgement, touch, range);
     }
   };
