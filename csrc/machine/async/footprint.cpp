@@ -128,9 +128,9 @@ void add_copy(Footprint& f, const TensorOperation& op) {
 
 }  // namespace
 
-Footprint footprint_of(const Cluster& cluster, const BulkOperation& op, std::uint32_t) {
+Footprint footprint_of(const Cluster& cluster, const BulkOperation& op, std::uint32_t, Footprint f) {
   using Kind = BulkOperation::Kind;
-  Footprint f;
+  f.clear();
   switch (op.kind) {
     case Kind::kLoadBox:
       add_box_rows(f.reads, op);
@@ -175,8 +175,8 @@ Footprint footprint_of(const Cluster& cluster, const BulkOperation& op, std::uin
   return f;
 }
 
-Footprint footprint_of(const Cluster&, const TensorOperation& op, std::uint32_t) {
-  Footprint f;
+Footprint footprint_of(const Cluster&, const TensorOperation& op, std::uint32_t, Footprint f) {
+  f.clear();
   switch (op.kind) {
     case TensorOperation::Kind::kMma:
       add_mma(f, op);
@@ -194,8 +194,8 @@ Footprint footprint_of(const Cluster&, const TensorOperation& op, std::uint32_t)
   return f;
 }
 
-Footprint footprint_of(const Cluster&, const SmallCopy& copy, std::uint32_t lanes) {
-  Footprint f;
+Footprint footprint_of(const Cluster&, const SmallCopy& copy, std::uint32_t lanes, Footprint f) {
+  f.clear();
   if (copy.bytes == 0) return f;
   for (; lanes != 0; lanes &= lanes - 1) {
     const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
@@ -205,8 +205,8 @@ Footprint footprint_of(const Cluster&, const SmallCopy& copy, std::uint32_t lane
   return f;
 }
 
-Footprint footprint_of(std::uint32_t rank, const Wgmma& op) {
-  Footprint f;
+Footprint footprint_of(std::uint32_t rank, const Wgmma& op, Footprint f) {
+  f.clear();
   if (op.a_smem) {
     // Each warp reads the sixteen rows of A that its own rows of D need.
     const ChunkAddress address(*op.a_smem, op.a_major);

@@ -181,10 +181,10 @@ void Sanitizer::issued(const Cluster& cluster, const AsyncOperation& operation) 
 void Sanitizer::performed(const Cluster& cluster, const AsyncOperation& operation) {
   const Actor actor = actor_of(cluster, operation.issuer, operation.lanes);
   const AsyncOp op = async_op(operation);
-  Footprint footprint = footprint_of(cluster, operation);
-  keep_inside(cluster, footprint.reads);
-  keep_inside(cluster, footprint.writes);
-  all([&](Detector& d) { d.performed(actor, op, footprint); });
+  footprint_ = footprint_of(cluster, operation, std::move(footprint_));
+  keep_inside(cluster, footprint_.reads);
+  keep_inside(cluster, footprint_.writes);
+  all([&](Detector& d) { d.performed(actor, op, footprint_); });
 }
 
 void Sanitizer::mbarrier_changed(const Cluster& cluster, const MbarrierChange& change) {

@@ -113,6 +113,7 @@ class Sanitizer final : public Observer, public Explanations {
   Held* held_ = nullptr;                    // of the cluster held_index_
   const Allocation* allocation_ = nullptr;  // that held the last access to global memory
   Before before_;
+  Footprint footprint_;              // of the operation being observed
   bool thinned_ = false;             // some warp has run on without lanes that have exited
   std::vector<std::uint8_t> watch_;  // by instruction: Watch, whatever its registers hold
 };

@@ -148,13 +148,7 @@ void RaceDetector::performed(const Actor& actor, const AsyncOp& op, const Footpr
         last = where;
         cells = range.space == Space::kShared ? cluster.shared_cell(place << kSharedRankShift) : nullptr;
       }
-      // Blocks of which nothing has to be judged, as mostly.
-      const bool whole = (range.address | range.bytes) % Shadow::kBlockBytes == 0;
-      if (cells != nullptr && whole &&
-          cluster.shared.touch_settled(cells + (range.address & kSharedOffsetMask) / Shadow::kBlockBytes,
-                                       range.bytes / Shadow::kBlockBytes, touch.lane, 0, touch))
-        continue;
-      touch_bytes(cluster, judgement, touch, range);
+      if (!touch_settled(cells, range, touch)) touch_bytes(cluster, judgement, touch, range);
     }
   };
   touch_all(footprint.reads, false);
@@ -170,6 +164,21 @@ void RaceDetector::performed(const Actor& actor, const AsyncOp& op, const Footpr
   const auto done = op.kind == Kind::kCpAsync ? static_cast<std::uint32_t>(std::popcount(actor.lanes)) : 1u;
   made.signals -= std::min(made.signals, done);
   if (made.signals == 0) cluster.operations.erase(found);
+}
+
+// Whole blocks of which nothing has to be judged, as mostly. `cells`: of the shared memory, if it is there.
+// False: nothing was touched.
+bool RaceDetector::touch_settled(Shadow::Cell* cells, const Range& range, const Shadow::Touch& touch) {
+  if ((range.address | range.bytes) % Shadow::kBlockBytes != 0) return false;
+  const std::size_t blocks = range.bytes / Shadow::kBlockBytes;
+  if (cells != nullptr) {
+    cells += (range.address & kSharedOffsetMask) / Shadow::kBlockBytes;
+    return Shadow::touch_settled(cells, blocks, touch.lane, 0, touch);
+  }
+  const std::uint64_t offset = range.address % GlobalShadow::kPageBytes;
+  if (offset + range.bytes > GlobalShadow::kPageBytes) return false;
+  cells = &memory_->global.find(range.address).cells[offset / Shadow::kBlockBytes];
+  return Shadow::touch_settled(cells, blocks, touch.lane, 0, touch);
 }
 
 // A copy completes with the phase of the mbarrier that it signals: that of the CTA it writes to or, for
