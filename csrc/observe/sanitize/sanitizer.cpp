@@ -190,7 +190,11 @@ void Sanitizer::performed(const Cluster& cluster, const AsyncOperation& operatio
 void Sanitizer::mbarrier_changed(const Cluster& cluster, const MbarrierChange& change) {
   const auto& [issuer, lanes, address, use, status, word] = change;
   const Actor actor = actor_of(cluster, issuer, lanes);
-  std::uint64_t& phase = held(cluster).phases[address];
+  Held& known = held(cluster);
+  auto place = known.phase_of(address);
+  if (place == known.phases.end() || place->first != address)
+    place = known.phases.insert(place, {address, 0});
+  std::uint64_t& phase = place->second;
   if (use.op == MbarrierUse::Op::kInit && !is_misuse(status)) phase = 0;
   if (status == MbarrierStatus::kInitOfLiveObject) phase = 0;
   MbarrierEvent event{use, address, phase, status, Order::kRelease, Scope::kCta};

@@ -90,7 +90,7 @@ void WgmmaRegisters::find_runs(Uses& uses) {
 
 void WgmmaRegisters::cluster_started(const Cluster& cluster) {
   cached_ = nullptr;
-  clusters_[cluster.index].assign(cluster.warps.size(), {});
+  clusters_[cluster.index] = std::vector<WarpState>(cluster.warps.size());
 }
 
 void WgmmaRegisters::cluster_finished(const Cluster& cluster) {
