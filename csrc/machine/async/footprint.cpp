@@ -128,9 +128,9 @@ void add_copy(Footprint& f, const TensorOperation& op) {
 
 }  // namespace
 
-Footprint footprint_of(const Cluster& cluster, const BulkOperation& op, std::uint32_t) {
+Footprint footprint_of(const Cluster& cluster, const BulkOperation& op, std::uint32_t, Footprint f) {
   using Kind = BulkOperation::Kind;
-  Footprint f;
+  f.clear();
   switch (op.kind) {
     case Kind::kLoadBox:
       add_box_rows(f.reads, op);
@@ -175,8 +175,8 @@ Footprint footprint_of(const Cluster& cluster, const BulkOperation& op, std::uin
   return f;
 }
 
-Footprint footprint_of(const Cluster&, const TensorOperation& op, std::uint32_t) {
-  Footprint f;
+Footprint footprint_of(const Cluster&, const TensorOperation& op, std::uint32_t, Footprint f) {
+  f.clear();
   switch (op.kind) {
     case TensorOperation::Kind::kMma:
       add_mma(f, op);
@@ -194,8 +194,8 @@ Footprint footprint_of(const Cluster&, const TensorOperation& op, std::uint32_t)
   return f;
 }
 
-Footprint footprint_of(const Cluster&, const SmallCopy& copy, std::uint32_t lanes) {
-  Footprint f;
+Footprint footprint_of(const Cluster&, const SmallCopy& copy, std::uint32_t lanes, Footprint f) {
+  f.clear();
   if (copy.bytes == 0) return f;
   for (; lanes != 0; lanes &= lanes - 1) {
     const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
@@ -205,20 +205,24 @@ Footprint footprint_of(const Cluster&, const SmallCopy& copy, std::uint32_t lane
   return f;
 }
 
-Footprint footprint_of(std::uint32_t rank, const Wgmma& op) {
-  Footprint f;
+Footprint footprint_of(std::uint32_t rank, const Wgmma& op, Footprint f) {
+  f.clear();
   if (op.a_smem) {
     // Each warp reads the sixteen rows of A that its own rows of D need.
     const ChunkAddress address(*op.a_smem, op.a_major);
     const bool k_major = op.a_major == Major::kK;
     const int per_chunk = elements_per_chunk(op.a_type, false);
+    const auto chunks = count((op.stored_k() + per_chunk - 1) / per_chunk);
+    const std::uint32_t step = k_major ? chunks_of_a_run(*op.a_smem, op.a_major, chunks) : 1;
     f.reads.reserve(static_cast<std::size_t>(64 + op.stored_k() + op.n + op.k));
     for (int warp = 0; warp < 4; ++warp) {
       const auto one = static_cast<std::uint8_t>(1 << warp);
       for (int line = k_major ? 16 * warp : 0; line < (k_major ? 16 * warp + 16 : op.stored_k()); ++line) {
         const int begin = k_major ? 0 : 16 * warp, end = k_major ? op.stored_k() : 16 * warp + 16;
-        for (int chunk = begin / per_chunk; chunk * per_chunk < end; ++chunk)
-          add(f.reads, Space::kShared, window(rank) + address(count(line), count(chunk)), 16, one);
+        for (std::uint32_t chunk = count(begin / per_chunk); chunk * count(per_chunk) < count(end);
+             chunk += step)
+          add(f.reads, Space::kShared, window(rank) + (address(count(line), chunk) & ~(16 * step - 1)),
+              16 * step, one);
       }
     }
   }

@@ -26,13 +26,20 @@ struct Footprint {
   std::vector<Range> reads, writes;
   std::vector<TmemRange> tmem_reads, tmem_writes;
   bool atomic = false;  // the writes are reductions
+
+  void clear() {
+    reads.clear(), writes.clear(), tmem_reads.clear(), tmem_writes.clear();
+    atomic = false;
+  }
 };
 
 // The bytes and cells that an asynchronous operation touches. `lanes`: of a SmallCopy, those that are carried
-// out.
-Footprint footprint_of(const Cluster& cluster, const BulkOperation& operation, std::uint32_t lanes);
-Footprint footprint_of(const Cluster& cluster, const TensorOperation& operation, std::uint32_t lanes);
-Footprint footprint_of(const Cluster& cluster, const SmallCopy& copy, std::uint32_t lanes);
-Footprint footprint_of(std::uint32_t rank, const Wgmma& operation);
+// out. `f`: an earlier footprint, whose memory serves again.
+Footprint footprint_of(const Cluster& cluster, const BulkOperation& operation, std::uint32_t lanes,
+                       Footprint f = {});
+Footprint footprint_of(const Cluster& cluster, const TensorOperation& operation, std::uint32_t lanes,
+                       Footprint f = {});
+Footprint footprint_of(const Cluster& cluster, const SmallCopy& copy, std::uint32_t lanes, Footprint f = {});
+Footprint footprint_of(std::uint32_t rank, const Wgmma& operation, Footprint f = {});
 
 }  // namespace sglab::emu

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <type_traits>
+#include <utility>
 
 #include "machine/async/footprint.hpp"
 
@@ -47,14 +48,14 @@ AsyncOp async_op(const AsyncOperation& operation) {
   return std::visit(visitor, operation.what);
 }
 
-Footprint footprint_of(const Cluster& cluster, const AsyncOperation& operation) {
+Footprint footprint_of(const Cluster& cluster, const AsyncOperation& operation, Footprint f) {
   const auto visitor = [&](const auto* what) -> Footprint {
     if constexpr (std::is_same_v<decltype(what), const TensorCommit*>) {
       return {};
     } else if constexpr (std::is_same_v<decltype(what), const Wgmma*>) {
-      return footprint_of(cluster.warps[operation.issuer.warp].cta->rank, *what);
+      return footprint_of(cluster.warps[operation.issuer.warp].cta->rank, *what, std::move(f));
     } else {
-      return footprint_of(cluster, *what, operation.lanes);
+      return footprint_of(cluster, *what, operation.lanes, std::move(f));
     }
   };
   return std::visit(visitor, operation.what);

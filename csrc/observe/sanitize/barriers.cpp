@@ -25,6 +25,7 @@ void for_each_signalled(const Cluster& cluster, const AsyncOp& op, F f) {
 
 void BarrierSanitizer::launched(const Launch& launch) {
   states_.clear();
+  cached_index_ = ~std::uint64_t{0};
   aligned_.launched(launch);
   members_.launched(launch);
   misuse_.clear();
@@ -34,6 +35,20 @@ void BarrierSanitizer::cluster_started(const Cluster& cluster) {
   State& state = states_[cluster.index] = {};
   state.exits.resize(cluster.ctas.size());
   state.heard.resize(cluster.warps.size());
+  state.owns.resize(cluster.warps.size());
+  cached_index_ = ~std::uint64_t{0};
+}
+
+// Of a large grid many CTAs may do no more than initialise their objects, so what becomes of memory matters.
+BarrierSanitizer::Object& BarrierSanitizer::object_at(State& state, std::uint32_t address) {
+  const auto found = state.objects.find(address);
+  if (found != state.objects.end()) return found->second;
+  if (spare_.empty()) return state.objects[address];
+  Objects::node_type node = std::move(spare_.back());
+  spare_.pop_back();
+  node.key() = address;
+  node.mapped() = {};
+  return state.objects.insert(std::move(node)).position->second;
 }
 
 void BarrierSanitizer::report(const char* kind, std::string message, const Party& at, const Party& other,
@@ -128,7 +143,7 @@ void BarrierSanitizer::issued(const Actor& actor, const AsyncOp& op) {
   acted(actor);
   if (op.mbarrier == kNoMbarrier || op.kind == AsyncOp::Kind::kArrival) return;
   for_each_signalled(*actor.warp->cluster, op,
-                     [&](std::uint32_t address) { of(actor).objects[address].in_flight.insert(op.id); });
+                     [&](std::uint32_t address) { object_at(of(actor), address).in_flight.insert(op.id); });
 }
 
 void BarrierSanitizer::performed(const Actor& actor, const AsyncOp& op, const Footprint& footprint) {
@@ -175,13 +190,16 @@ void BarrierSanitizer::exited(const Actor& actor) {
 }
 
 void BarrierSanitizer::cluster_finished(const Cluster& cluster) {
-  for (const auto& [key, named] : states_[cluster.index].named) check_totals(named);
+  State& state = states_[cluster.index];
+  for (const auto& [key, named] : state.named) check_totals(named);
   aligned_.cluster_finished(cluster);
   members_.cluster_finished(cluster);
-  for (const auto& [address, object] : states_[cluster.index].objects) {
+  for (const auto& [address, object] : state.objects) {
     if (object.alive) check_bytes(cluster, address, object);
   }
+  while (!state.objects.empty()) spare_.push_back(state.objects.extract(state.objects.begin()));
   states_.erase(cluster.index);
+  cached_index_ = ~std::uint64_t{0};
 }
 
 void BarrierSanitizer::explain(const Fault& fault, Finding& finding) {

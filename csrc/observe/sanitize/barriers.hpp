@@ -77,14 +77,21 @@ class BarrierSanitizer final : public Detector {
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<Party, Party>>
         mixed;  // by slots, see check_totals
   };
+  using Objects = std::unordered_map<std::uint32_t, Object>;  // by address
   struct State {
-    std::unordered_map<std::uint32_t, Object> objects;  // by address
-    std::map<std::uint32_t, Named> named;               // by rank * 32 + number
-    std::vector<Party> exits;                           // the last of each CTA, by rank
+    Objects objects;
+    std::vector<std::uint8_t> owns;        // by slot: whether for_each_own() may find some
+    std::map<std::uint32_t, Named> named;  // by rank * 32 + number
+    std::vector<Party> exits;              // the last of each CTA, by rank
     std::uint64_t events = 0;
     std::vector<std::uint64_t> heard;  // by slot: the last event of other warps that a warp may know of
   };
-  State& of(const Actor& actor) { return states_[actor.warp->cluster->index]; }
+  State& of(const Actor& actor) {
+    const std::uint64_t index = actor.warp->cluster->index;
+    if (cached_index_ != index) cached_ = &states_[index], cached_index_ = index;
+    return *cached_;
+  }
+  Object& object_at(State& state, std::uint32_t address);
   Named& named_of(const Actor& actor, const BarrierUse& use) {
     const bool cluster = use.number == kClusterBarrierNumber;
     return of(actor).named[(cluster ? 0 : actor.warp->cta->rank * 32) + use.number];
@@ -97,10 +104,17 @@ class BarrierSanitizer final : public Detector {
   // The objects that this warp has initialised and that are not known to all threads yet.
   template <class F>
   void for_each_own(const Actor& actor, F f) {
-    for (auto& [address, object] : of(actor).objects) {
-      if (object.alive && object.initialiser == actor.warp->slot && !(object.published && object.released))
-        f(object);
+    State& state = of(actor);
+    const std::uint32_t slot = actor.warp->slot;
+    if (state.owns[slot] == 0) return;
+    bool left = false;
+    for (auto& [address, object] : state.objects) {
+      const auto open = [&] { return !(object.published && object.released); };
+      if (!object.alive || object.initialiser != slot || !open()) continue;
+      f(object);
+      left = left || open();
     }
+    state.owns[slot] = left;
   }
   void check_use(const Actor& actor, const MbarrierEvent& event, const Object& object);
   void check_replaced(const Actor& actor, const MbarrierEvent& event, const Object& object);
@@ -119,7 +133,10 @@ class BarrierSanitizer final : public Detector {
   AlignedLanes aligned_;
   MissedMembers members_;
   std::unordered_map<std::uint64_t, State> states_;  // by Cluster::index
-  Party misuser_, misused_by_;                       // of the operation that was refused last
+  std::uint64_t cached_index_ = ~std::uint64_t{0};
+  State* cached_ = nullptr;                // of the cluster cached_index_
+  std::vector<Objects::node_type> spare_;  // of clusters that are over
+  Party misuser_, misused_by_;             // of the operation that was refused last
   std::string misuse_, misused_did_;
   std::uint32_t misused_address_ = 0;
 };

@@ -82,7 +82,7 @@ void BarrierSanitizer::note(const Actor& actor, const MbarrierEvent& event, Obje
 
 void BarrierSanitizer::mbarrier(const Actor& actor, const MbarrierEvent& event) {
   if (actor.operation == 0) acted(actor);
-  Object& object = of(actor).objects[event.address];
+  Object& object = object_at(of(actor), event.address);
   if (actor.operation != 0) object.in_flight.erase(actor.operation);
   if (is_misuse(event.status) && event.status != MbarrierStatus::kInitOfLiveObject) {
     misuse_ = mbarrier_status_name(event.status);
@@ -100,6 +100,7 @@ void BarrierSanitizer::mbarrier(const Actor& actor, const MbarrierEvent& event) 
     object.arrivers = std::move(arrivers);
     object.alive = true;
     object.initialiser = actor.warp->slot;
+    of(actor).owns[actor.warp->slot] = 1;
     object.init = object.last = party(actor);
     return;
   }
@@ -119,7 +120,7 @@ void BarrierSanitizer::mbarrier(const Actor& actor, const MbarrierEvent& event) 
 
 void BarrierSanitizer::mbarrier_passed(const Actor& actor, const MbarrierWait& wait) {
   acted(actor);
-  if (wait.phase >= 0) hear(actor, of(actor).objects[wait.address].ended);
+  if (wait.phase >= 0) hear(actor, object_at(of(actor), wait.address).ended);
 }
 
 // Bytes that a phase lacks, or has too many of, when its CTA has ended.

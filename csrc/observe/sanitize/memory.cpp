@@ -156,21 +156,26 @@ const Range* MemorySanitizer::find_unwritten(const Actor& actor, const Footprint
 }
 
 void MemorySanitizer::judge(const Actor& actor, const AsyncOp& op, const Footprint& footprint) {
-  Finding finding;
-  finding.detector = "memory";
-  finding.kind = "uninitialised_read";
-  finding.at = party(actor);
+  const auto report = [&](auto fill) {
+    Finding finding;
+    finding.detector = "memory";
+    finding.kind = "uninitialised_read";
+    finding.at = party(actor);
+    fill(finding);
+    findings.report(std::move(finding));
+  };
   const Range* const unwritten = find_unwritten(actor, footprint);
   if (op.kind == AsyncOp::Kind::kMma) {
     return taint_product(actor, *op.tensor, footprint, unwritten);
   } else if (unwritten != nullptr) {
-    finding.space = name_of(unwritten->space);
-    finding.address = unwritten->address;
-    finding.bytes = unwritten->bytes;
-    finding.message = "an asynchronous operation reads " + std::to_string(unwritten->bytes) + " bytes of " +
-                      finding.space + " memory at " + hex(unwritten->address) +
-                      ", not all of which were written";
-    return findings.report(std::move(finding));
+    return report([&](Finding& finding) {
+      finding.space = name_of(unwritten->space);
+      finding.address = unwritten->address;
+      finding.bytes = unwritten->bytes;
+      finding.message = "an asynchronous operation reads " + std::to_string(unwritten->bytes) + " bytes of " +
+                        finding.space + " memory at " + hex(unwritten->address) +
+                        ", not all of which were written";
+    });
   } else if (any_derived(of(*actor.warp))) {
     taint_moved(actor, op, footprint);
   }
@@ -178,12 +183,13 @@ void MemorySanitizer::judge(const Actor& actor, const AsyncOp& op, const Footpri
     CellFlags& flags = cells(*actor.warp->cluster, range.rank);
     for (std::uint32_t c = range.column; c < range.column + range.columns; ++c) {
       if (flags.all(c, range.lane, range.lanes)) continue;
-      finding.space = "tensor";
-      finding.address = std::uint64_t{range.rank} << 32 | range.lane << 16 | c;
-      finding.message = "the operation reads column " + std::to_string(c) + " of tensor memory, lanes " +
-                        std::to_string(range.lane) + " to " + std::to_string(range.lane + range.lanes - 1) +
-                        ", which was not written since its allocation";
-      return findings.report(std::move(finding));
+      return report([&](Finding& finding) {
+        finding.space = "tensor";
+        finding.address = std::uint64_t{range.rank} << 32 | range.lane << 16 | c;
+        finding.message = "the operation reads column " + std::to_string(c) + " of tensor memory, lanes " +
+                          std::to_string(range.lane) + " to " + std::to_string(range.lane + range.lanes - 1) +
+                          ", which was not written since its allocation";
+      });
     }
   }
 }

@@ -88,7 +88,7 @@ void Sanitizer::notify(const Actor& actor, const Effects& m) {
 
 void Sanitizer::notify_mbarrier_wait(const Actor& actor, const Effects& m) {
   const Warp& w = *actor.warp;
-  const auto& phases = held(*w.cluster).phases;
+  Held& known = held(*w.cluster);
   for (std::uint64_t& address : before_.address) address = without_aperture(address);
   std::uint32_t rest = actor.lanes & w.predicates[actor.inst->d];
   while (rest != 0) {
@@ -99,8 +99,9 @@ void Sanitizer::notify_mbarrier_wait(const Actor& actor, const Effects& m) {
       if (before_.address[lane] == address) some.lanes |= rest & 1u << lane;
     }
     rest &= ~some.lanes;
-    const auto known = phases.find(address);
-    const std::int64_t phase = known == phases.end() ? -1 : static_cast<std::int64_t>(known->second) - 1;
+    const auto found = known.phase_of(address);
+    const bool begun = found != known.phases.end() && found->first == address;
+    const std::int64_t phase = begun ? static_cast<std::int64_t>(found->second) - 1 : -1;
     const MbarrierWait wait{address, phase, m.order, m.scope};
     all([&](Detector& d) { d.mbarrier_passed(some, wait); });
   }

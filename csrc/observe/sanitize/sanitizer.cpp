@@ -181,16 +181,20 @@ void Sanitizer::issued(const Cluster& cluster, const AsyncOperation& operation) 
 void Sanitizer::performed(const Cluster& cluster, const AsyncOperation& operation) {
   const Actor actor = actor_of(cluster, operation.issuer, operation.lanes);
   const AsyncOp op = async_op(operation);
-  Footprint footprint = footprint_of(cluster, operation);
-  keep_inside(cluster, footprint.reads);
-  keep_inside(cluster, footprint.writes);
-  all([&](Detector& d) { d.performed(actor, op, footprint); });
+  footprint_ = footprint_of(cluster, operation, std::move(footprint_));
+  keep_inside(cluster, footprint_.reads);
+  keep_inside(cluster, footprint_.writes);
+  all([&](Detector& d) { d.performed(actor, op, footprint_); });
 }
 
 void Sanitizer::mbarrier_changed(const Cluster& cluster, const MbarrierChange& change) {
   const auto& [issuer, lanes, address, use, status, word] = change;
   const Actor actor = actor_of(cluster, issuer, lanes);
-  std::uint64_t& phase = held(cluster).phases[address];
+  Held& known = held(cluster);
+  auto place = known.phase_of(address);
+  if (place == known.phases.end() || place->first != address)
+    place = known.phases.insert(place, {address, 0});
+  std::uint64_t& phase = place->second;
   if (use.op == MbarrierUse::Op::kInit && !is_misuse(status)) phase = 0;
   if (status == MbarrierStatus::kInitOfLiveObject) phase = 0;
   MbarrierEvent event{use, address, phase, status, Order::kRelease, Scope::kCta};

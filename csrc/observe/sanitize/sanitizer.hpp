@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "machine/engine/observer.hpp"
@@ -51,8 +53,11 @@ class Sanitizer final : public Observer, public Explanations {
  private:
   // What is known of a running cluster.
   struct Held {
-    std::vector<Actor> operations;                            // issuers, by number
-    std::unordered_map<std::uint32_t, std::uint64_t> phases;  // of mbarriers, by address
+    std::vector<Actor> operations;                                // issuers, by number
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> phases;  // of mbarriers, by address, rising
+    auto phase_of(std::uint32_t address) {
+      return std::lower_bound(phases.begin(), phases.end(), std::pair{address, std::uint64_t{0}});
+    }
   };
   enum Watch : std::uint8_t { kEvents = 1, kWgmmaRegisters = 2 };
   // Operands of the instruction being executed, as it found them.
@@ -113,6 +118,7 @@ class Sanitizer final : public Observer, public Explanations {
   Held* held_ = nullptr;                    // of the cluster held_index_
   const Allocation* allocation_ = nullptr;  // that held the last access to global memory
   Before before_;
+  Footprint footprint_;              // of the operation being observed
   bool thinned_ = false;             // some warp has run on without lanes that have exited
   std::vector<std::uint8_t> watch_;  // by instruction: Watch, whatever its registers hold
 };

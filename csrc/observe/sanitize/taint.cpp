@@ -63,7 +63,7 @@ std::string Taint::name_of(const Mention& mention) const {
 
 void Taint::cluster_started(const Cluster& cluster) {
   cached_ = nullptr;
-  clusters_[cluster.index].assign(cluster.warps.size(), {});
+  clusters_[cluster.index] = std::vector<Registers>(cluster.warps.size());
 }
 
 void Taint::cluster_finished(const Cluster& cluster) {

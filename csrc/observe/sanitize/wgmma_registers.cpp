@@ -67,12 +67,30 @@ WgmmaRegisters::Uses WgmmaRegisters::uses_of(const Program& program) {
     made.all.push_back(use);
   }
   for (std::size_t pc = 0; pc < program.code.size(); ++pc) made.first[pc + 1] += made.first[pc];
+  find_runs(made);
   return made;
+}
+
+void WgmmaRegisters::find_runs(Uses& uses) {
+  for (std::size_t pc = 0; pc < uses.is_wgmma.size(); ++pc) {
+    uses.first_run.push_back(static_cast<std::uint32_t>(uses.runs.size()));
+    if (!uses.is_wgmma[pc]) continue;
+    for (std::uint32_t i = uses.first[pc]; i < uses.first[pc + 1]; ++i) {
+      const Use& use = uses.all[i];
+      Run* const last = i == uses.first[pc] ? nullptr : &uses.runs.back();
+      if (last != nullptr && last->accumulator == use.accumulator && last->reg + last->count == use.reg) {
+        ++last->count;
+      } else {
+        uses.runs.push_back({use.reg, 1, use.accumulator});
+      }
+    }
+  }
+  uses.first_run.push_back(static_cast<std::uint32_t>(uses.runs.size()));
 }
 
 void WgmmaRegisters::cluster_started(const Cluster& cluster) {
   cached_ = nullptr;
-  clusters_[cluster.index].assign(cluster.warps.size(), {});
+  clusters_[cluster.index] = std::vector<WarpState>(cluster.warps.size());
 }
 
 void WgmmaRegisters::cluster_finished(const Cluster& cluster) {
@@ -104,70 +122,93 @@ void WgmmaRegisters::waited(const Actor& actor, GroupKind group, std::uint32_t p
 void WgmmaRegisters::executed(const Actor& actor) {
   const std::uint32_t pc = pc_of(actor);
   WarpState& state = of(actor);
-  if (state.registers.empty()) {
-    state.registers.resize(uses_->names.size());
-    state.touchers.resize(uses_->names.size());
+  if (state.touched.empty()) {
+    const std::size_t count = uses_->names.size();
+    state.touched.resize(count);
+    state.flight.resize(count);
+    state.accumulates.resize(count);
+    state.touchers.resize(count);
   }
-  if (uses_->is_wgmma[pc]) {
-    ++state.issued;
-    state.flying.push_back({pc, actor.lanes, actor.position, false});
-    if (state.fences == 0)
-      report("missing_wgmma_fence", "no wgmma.fence comes before the first wgmma of the warp", actor,
-             std::nullopt);
-  }
-  for (std::uint32_t i = uses_->first[pc]; i < uses_->first[pc + 1]; ++i) {
-    if (uses_->is_wgmma[pc]) {
-      issue(actor, state, uses_->all[i]);
-    } else {
+  if (!uses_->is_wgmma[pc]) {
+    for (std::uint32_t i = uses_->first[pc]; i < uses_->first[pc + 1]; ++i)
       touch(actor, state, uses_->all[i]);
-    }
+    return;
+  }
+  ++state.issued;
+  state.flying.push_back({pc, actor.lanes, actor.position, false});
+  if (state.fences == 0)
+    report("missing_wgmma_fence", "no wgmma.fence comes before the first wgmma of the warp", actor,
+           std::nullopt);
+  for (std::uint32_t i = uses_->first_run[pc]; i < uses_->first_run[pc + 1]; ++i) {
+    const Run& run = uses_->runs[i];
+    if (!issue_settled(state, run)) issue(actor, state, run);
   }
 }
 
 void WgmmaRegisters::touch(const Actor& actor, WarpState& state, const Use& use) {
-  Register& reg = state.registers[use.reg];
-  if (reg.flight > state.complete && (reg.accumulates || use.writes)) {
+  std::uint32_t& flight = state.flight[use.reg];
+  const bool accumulates = state.accumulates[use.reg] != 0;
+  if (flight > state.complete && (accumulates || use.writes)) {
     report("missing_wgmma_wait",
            "register " + uses_->names[use.reg] + " is " + (use.writes ? "written" : "read") +
-               " while a wgmma that " + (reg.accumulates ? "accumulates in it" : "reads it") +
+               " while a wgmma that " + (accumulates ? "accumulates in it" : "reads it") +
                " is in flight: wgmma.wait_group is missing between",
-           actor, user_of(state, reg));
-    reg.flight = 0;
+           actor, user_of(state, use.reg));
+    flight = 0;
   }
   // nvcc sets accumulators to constants after the fence that follows it in the source.
   if (use.moves) return;
   // Of several touches a write says more than a read.
   Earlier& toucher = state.touchers[use.reg];
-  if (reg.touched == state.fences + 1 && toucher.wrote) return;
-  reg.touched = state.fences + 1;
+  std::uint32_t& touched = state.touched[use.reg];
+  if (touched == state.fences + 1 && toucher.wrote) return;
+  touched = state.fences + 1;
   toucher = {pc_of(actor), actor.lanes, actor.position, use.writes};
 }
 
-void WgmmaRegisters::issue(const Actor& actor, WarpState& state, const Use& use) {
-  Register& reg = state.registers[use.reg];
-  const Earlier& toucher = state.touchers[use.reg];
-  // Reading A twice is no hazard.
-  if (reg.touched == state.fences + 1 && (use.accumulator || toucher.wrote)) {
-    report("missing_wgmma_fence",
-           "register " + uses_->names[use.reg] + " is " + (use.accumulator ? "accumulated in" : "read") +
-               " by a wgmma, and no wgmma.fence came after its last use",
-           actor, toucher);
-  } else if (!use.accumulator && reg.accumulates && reg.flight > state.complete) {
-    report(
-        "missing_wgmma_wait",
-        "register " + uses_->names[use.reg] +
-            " is read by a wgmma while another one that accumulates in it is in flight: wgmma.wait_group is "
-            "missing between",
-        actor, user_of(state, reg));
-  }
-  reg.touched = 0;
-  reg.flight = state.issued;
-  reg.accumulates = use.accumulator;
+// Issues a wgmma for registers none of which was touched since the last fence; of A, that no other wgmma
+// accumulates in. False: each must be looked at.
+bool WgmmaRegisters::issue_settled(WarpState& state, const Run& run) {
+  std::uint32_t* const touched = state.touched.data() + run.reg;
+  std::uint32_t* const flight = state.flight.data() + run.reg;
+  std::uint8_t* const accumulates = state.accumulates.data() + run.reg;
+  const std::uint32_t since = state.fences + 1, complete = state.complete;
+  std::uint32_t found = 0;
+  for (std::uint32_t i = 0; i < run.count; ++i) found |= touched[i] == since ? 1u : 0u;
+  for (std::uint32_t i = 0; i < run.count && !run.accumulator; ++i)
+    found |= accumulates[i] != 0 && flight[i] > complete ? 1u : 0u;
+  if (found != 0) return false;
+  std::fill_n(touched, run.count, 0u);
+  std::fill_n(flight, run.count, state.issued);
+  std::fill_n(accumulates, run.count, static_cast<std::uint8_t>(run.accumulator));
+  return true;
 }
 
-WgmmaRegisters::Earlier WgmmaRegisters::user_of(const WarpState& state, const Register& reg) {
-  Earlier user = state.flying[reg.flight - state.complete - 1];
-  user.wrote = reg.accumulates;
+void WgmmaRegisters::issue(const Actor& actor, WarpState& state, const Run& run) {
+  for (std::uint32_t reg = run.reg; reg < run.reg + run.count; ++reg) {
+    const Earlier& toucher = state.touchers[reg];
+    // Reading A twice is no hazard.
+    if (state.touched[reg] == state.fences + 1 && (run.accumulator || toucher.wrote)) {
+      report("missing_wgmma_fence",
+             "register " + uses_->names[reg] + " is " + (run.accumulator ? "accumulated in" : "read") +
+                 " by a wgmma, and no wgmma.fence came after its last use",
+             actor, toucher);
+    } else if (!run.accumulator && state.accumulates[reg] != 0 && state.flight[reg] > state.complete) {
+      report("missing_wgmma_wait",
+             "register " + uses_->names[reg] +
+                 " is read by a wgmma while another one that accumulates in it is in flight: "
+                 "wgmma.wait_group is missing between",
+             actor, user_of(state, reg));
+    }
+    state.touched[reg] = 0;
+    state.flight[reg] = state.issued;
+    state.accumulates[reg] = run.accumulator;
+  }
+}
+
+WgmmaRegisters::Earlier WgmmaRegisters::user_of(const WarpState& state, std::uint32_t reg) {
+  Earlier user = state.flying[state.flight[reg] - state.complete - 1];
+  user.wrote = state.accumulates[reg] != 0;
   return user;
 }
 

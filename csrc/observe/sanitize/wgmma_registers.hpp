@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -43,10 +42,17 @@ class WgmmaRegisters final : public Detector {
     bool accumulator;  // of a wgmma; otherwise its A
     bool moves;        // a mov: a constant or a copy
   };
+  // Registers of one wgmma whose numbers follow each other.
+  struct Run {
+    std::uint32_t reg, count;
+    bool accumulator;
+  };
   // What a program does with such registers.
   struct Uses {
     std::vector<std::uint32_t> first;  // by instruction: its uses; empty: no wgmma in this program
     std::vector<Use> all;
+    std::vector<std::uint32_t> first_run;  // by instruction, of those of a wgmma
+    std::vector<Run> runs;
     std::vector<bool> is_wgmma;      // by instruction
     std::vector<std::string> names;  // of the registers
   };
@@ -56,20 +62,19 @@ class WgmmaRegisters final : public Detector {
     std::uint64_t position = 0;
     bool wrote = false;
   };
-  struct Register {
-    std::uint32_t touched = 0;  // fences when it was touched last, + 1; 0: not since the last wgmma
-    std::uint32_t flight = 0;   // the last wgmma that uses it, from 1 on; 0: none
-    bool accumulates = false;   // that one
-  };
   struct WarpState {
     std::uint32_t fences = 0;
     std::uint32_t issued = 0, complete = 0;  // wgmma operations
     std::vector<std::uint32_t> groups;       // issued when each was committed
-    std::vector<Register> registers;
-    std::vector<Earlier> touchers;  // by register
-    std::deque<Earlier> flying;     // wgmmas after the `complete` ones
+    // By register. A wgmma names hundreds, mostly all alike.
+    std::vector<std::uint32_t> touched;    // fences when it was touched last, + 1; 0: not since the last wgmma
+    std::vector<std::uint32_t> flight;     // the last wgmma that uses it, from 1 on; 0: none
+    std::vector<std::uint8_t> accumulates;  // whether that one does
+    std::vector<Earlier> touchers;
+    std::vector<Earlier> flying;  // wgmmas after the `complete` ones
   };
   static Uses uses_of(const Program& program);
+  static void find_runs(Uses& uses);
   WarpState& of(const Actor& actor) {
     if (cached_ != actor.warp->cluster) {
       cached_ = actor.warp->cluster;
@@ -78,9 +83,10 @@ class WgmmaRegisters final : public Detector {
     return (*cached_warps_)[actor.warp->slot];
   }
   void touch(const Actor& actor, WarpState& state, const Use& use);
-  void issue(const Actor& actor, WarpState& state, const Use& use);
+  static bool issue_settled(WarpState& state, const Run& run);
+  void issue(const Actor& actor, WarpState& state, const Run& run);
   // Of a register in flight: the wgmma that uses it.
-  static Earlier user_of(const WarpState& state, const Register& reg);
+  static Earlier user_of(const WarpState& state, std::uint32_t reg);
   void report(const char* kind, std::string message, const Actor& actor, const std::optional<Earlier>& other);
 
   const Uses* uses_ = nullptr;

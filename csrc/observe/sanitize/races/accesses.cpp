@@ -192,10 +192,9 @@ bool RaceDetector::touch_row(ClusterRaces& cluster, const Judgement& judgement, 
   const bool global = row.space == Space::kGlobal;
   const std::uint64_t offset = row.address % GlobalShadow::kPageBytes;
   if (global) row.count = std::min<std::uint32_t>(row.count, (GlobalShadow::kPageBytes - offset) / kBytes);
-  const Shadow& shadow = global ? memory_->global : cluster.shared;
   GlobalShadow::Page* const page = global ? &memory_->global.find(row.address) : nullptr;
   Shadow::Cell* const blocks = global ? &page->cells[offset / kBytes] : cluster.shared_cell(row.address);
-  if (!shadow.touch_settled(blocks, row.count, row.lane, row.step, touch)) return false;
+  if (!Shadow::touch_settled(blocks, row.count, row.lane, row.step, touch)) return false;
   if (!judgement.stores) return true;
   const std::uint32_t bytes = kBytes * row.count;
   if (global)

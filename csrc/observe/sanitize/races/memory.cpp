@@ -19,7 +19,7 @@ GlobalShadow::Page& GlobalShadow::find_page(std::uint64_t number) {
     } else {
       page = std::move(spare_.back());
       spare_.pop_back();
-      page->cells.fill({});
+      clear_all(page->cells.data(), page->cells.size());
       page->stored = false;
     }
   }

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -10,6 +12,13 @@
 #include "observe/sanitize/races/shadow.hpp"
 
 namespace sglab::emu::races {
+
+// What is all zeros is as new. Compilers fill cells one by one.
+template <class Word>
+void clear_all(Word* words, std::size_t count) {
+  static_assert(std::is_trivially_copyable_v<Word>);
+  std::memset(static_cast<void*>(words), 0, count * sizeof(Word));
+}
 
 // Shadows of shared memory that clusters have left for those after them: new memory costs more than to clear
 // it.
@@ -23,7 +32,8 @@ struct SpareShadows {
       into = std::move(spare.back());
       spare.pop_back();
     }
-    into.assign(count, {});
+    into.resize(count);
+    clear_all(into.data(), count);
   }
   template <class Word>
   static void leave(std::vector<std::vector<Word>>& spare, std::vector<std::vector<Word>>& from) {

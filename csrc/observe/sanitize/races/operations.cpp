@@ -131,11 +131,12 @@ void RaceDetector::performed(const Actor& actor, const AsyncOp& op, const Footpr
     if (op.kind == Kind::kWgmma) judgement.issuers = made.warps;
     Shadow::Touch touch{.record = 0};
     std::uint64_t last = ~std::uint64_t{0};
+    Shadow::Cell* cells = nullptr;  // of the shared memory that is being touched
     const std::size_t count = ranges.size();
     for (std::size_t i = 0; i < count; ++i) {
       const Range& range = ranges[i];
-      if (i + kAhead < count && ranges[i + kAhead].space == Space::kShared)
-        __builtin_prefetch(cluster.shared_cell(ranges[i + kAhead].address), 1);
+      if (cells != nullptr && i + kAhead < count)
+        __builtin_prefetch(cells + (ranges[i + kAhead].address & kSharedOffsetMask) / Shadow::kBlockBytes, 1);
       const std::uint64_t place = range.space == Space::kShared ? range.address >> kSharedRankShift : 0xffu;
       const std::uint64_t where = place << 8 | range.warps;
       if (where != last) {
@@ -145,8 +146,9 @@ void RaceDetector::performed(const Actor& actor, const AsyncOp& op, const Footpr
         touch = {.record = (range.space == Space::kGlobal ? memory_->global : cluster.shared).enter(record),
                  .writes = writes};
         last = where;
+        cells = range.space == Space::kShared ? cluster.shared_cell(place << kSharedRankShift) : nullptr;
       }
-      touch_bytes(cluster, judgement, touch, range);
+      if (!touch_settled(cells, range, touch)) touch_bytes(cluster, judgement, touch, range);
     }
   };
   touch_all(footprint.reads, false);
@@ -162,6 +164,21 @@ void RaceDetector::performed(const Actor& actor, const AsyncOp& op, const Footpr
   const auto done = op.kind == Kind::kCpAsync ? static_cast<std::uint32_t>(std::popcount(actor.lanes)) : 1u;
   made.signals -= std::min(made.signals, done);
   if (made.signals == 0) cluster.operations.erase(found);
+}
+
+// Whole blocks of which nothing has to be judged, as mostly. `cells`: of the shared memory, if it is there.
+// False: nothing was touched.
+bool RaceDetector::touch_settled(Shadow::Cell* cells, const Range& range, const Shadow::Touch& touch) {
+  if ((range.address | range.bytes) % Shadow::kBlockBytes != 0) return false;
+  const std::size_t blocks = range.bytes / Shadow::kBlockBytes;
+  if (cells != nullptr) {
+    cells += (range.address & kSharedOffsetMask) / Shadow::kBlockBytes;
+    return Shadow::touch_settled(cells, blocks, touch.lane, 0, touch);
+  }
+  const std::uint64_t offset = range.address % GlobalShadow::kPageBytes;
+  if (offset + range.bytes > GlobalShadow::kPageBytes) return false;
+  cells = &memory_->global.find(range.address).cells[offset / Shadow::kBlockBytes];
+  return Shadow::touch_settled(cells, blocks, touch.lane, 0, touch);
 }
 
 // A copy completes with the phase of the mbarrier that it signals: that of the CTA it writes to or, for

@@ -78,8 +78,8 @@ class Shadow {
   // Blocks side by side, each from the lane `step` after that of the one before it on, of which nothing has
   // to be asked: nobody has touched them, or they who have are known to be ordered before. False: nothing was
   // touched, their words must be touched lane by lane.
-  bool touch_settled(Cell* blocks, std::size_t count, std::uint32_t lane, std::uint32_t step,
-                     const Touch& touch) const {
+  static bool touch_settled(Cell* blocks, std::size_t count, std::uint32_t lane, std::uint32_t step,
+                            const Touch& touch) {
     const Cell first = blocks[0];
     const bool written = first.write == 0 || first.write >> 5 == touch.known_write;
     const bool read = touch.writes ? first.read == 0 || readers_of(first.read) == touch.known_read

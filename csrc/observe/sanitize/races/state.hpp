@@ -77,7 +77,7 @@ struct ClusterRaces {
   Shadow shared, tensor;
   std::vector<std::vector<Shadow::Cell>> shared_cells, tensor_cells;  // by rank
   std::vector<std::vector<std::uint8_t>> shared_values;               // as threads have written them; by rank
-  std::vector<std::array<BarrierViews, 16>> barriers;                 // by rank
+  std::vector<std::array<std::unique_ptr<BarrierViews>, 16>> barriers;  // by rank; made by the first arrival
   BarrierViews cluster_barrier;
   std::unordered_map<std::uint32_t, MbarrierViews> mbarriers;  // by shared::cluster address
   std::unordered_map<std::uint64_t, Issued> operations;        // by number

@@ -80,7 +80,9 @@ void RaceDetector::warp_synced(const Actor& actor, std::uint32_t all, bool memor
 
 BarrierViews& RaceDetector::barrier_of(ClusterRaces& cluster, const Actor& actor, const BarrierUse& use) {
   if (use.number == kClusterBarrierNumber) return cluster.cluster_barrier;
-  return cluster.barriers[actor.warp->cta->rank][use.number];
+  std::unique_ptr<BarrierViews>& barrier = cluster.barriers[actor.warp->cta->rank][use.number];
+  if (barrier == nullptr) barrier = std::make_unique<BarrierViews>();
+  return *barrier;
 }
 
 void RaceDetector::arrived(const Actor& actor, const BarrierUse& use) {
