@@ -130,21 +130,24 @@ void read_row(const TensorMap& map, const BoxRow& row, GlobalAccess& global, std
 class RowsAhead {
  public:
   template <typename Copy>
-  void add(const BoxRow& row, const std::uint8_t* source, std::uint32_t bytes, Copy& copy) {
+  void add(std::uint32_t offset, const std::uint8_t* source, std::uint32_t bytes, Copy& copy) {
     Waiting& place = waiting_[count_++ % kRows];
-    if (count_ > kRows) copy(place.row, place.source);
-    place = {row, source};
+    if (count_ > kRows) copy(place.offset, place.source, place.bytes);
+    place = {offset, bytes, source};
     for (std::uint32_t at = 0; at < bytes; at += 64) __builtin_prefetch(source + at);
   }
   template <typename Copy>
   void finish(Copy& copy) {
-    for (std::uint32_t i = count_ > kRows ? count_ - kRows : 0; i < count_; ++i)
-      copy(waiting_[i % kRows].row, waiting_[i % kRows].source);
+    for (std::uint32_t i = count_ > kRows ? count_ - kRows : 0; i < count_; ++i) {
+      const Waiting& place = waiting_[i % kRows];
+      copy(place.offset, place.source, place.bytes);
+    }
   }
 
  private:
   struct Waiting {
-    BoxRow row;
+    std::uint32_t offset;  // of the row in the box
+    std::uint32_t bytes;
     const std::uint8_t* source;
   };
   static constexpr std::uint32_t kRows = 16;
@@ -238,8 +241,8 @@ void load_box(const TensorMap& map, const BoxRequest& request, GlobalAccess& glo
               std::span<std::uint8_t> smem, std::uint32_t base) {
   check_mode(map, request);
   check_smem(map, request, smem.size(), base);
-  const auto copy = [&](const BoxRow& row, const std::uint8_t* source) {
-    walk_row(map, smem.data(), base + row.smem_offset, smem_bytes(map.type, row.count),
+  const auto copy = [&](std::uint32_t offset, const std::uint8_t* source, std::uint32_t bytes) {
+    walk_row(map, smem.data(), base + offset, bytes,
              [source](std::uint8_t* to, std::uint32_t at, std::uint32_t count) {
                std::memcpy(to, source + at, count);
              });
@@ -247,13 +250,13 @@ void load_box(const TensorMap& map, const BoxRequest& request, GlobalAccess& glo
   const bool plain = map.type <= TensorMapType::kBf16;
   RowsAhead ahead;
   for_each_box_row(map, request, [&](const BoxRow& row) {
+    const std::uint32_t size = smem_bytes(map.type, row.count);
     if (plain && row.inside_begin == 0 && row.inside_end == row.count) {
-      const std::uint32_t size = smem_bytes(map.type, row.count);
-      ahead.add(row, global.read(row.global_address, size), size, copy);
+      ahead.add(row.smem_offset, global.read(row.global_address, size), size, copy);
     } else {
       std::uint8_t bytes[kMaxRowBytes];
       read_row(map, row, global, bytes);
-      copy(row, bytes);
+      copy(row.smem_offset, bytes, size);
     }
   });
   ahead.finish(copy);
