@@ -243,7 +243,7 @@ const char* launch_on_emulator(const SglabLaunch* request, void* user) {
       std::fprintf(stderr, "sglab: %s: warning: %s\n", emu::shown_name(request->kernel).c_str(),
                    text_of(program, w).c_str());
     if (verbose()) {
-      std::fprintf(stderr, "%llu warp-instructions, %.1f ms, %.1f ms of CPU time\n",
+      std::fprintf(stderr, "%llu warp-instructions, %.3f ms, %.3f ms of CPU time\n",
                    static_cast<unsigned long long>(report.warp_instructions), report.seconds * 1e3,
                    busy * 1e3);
     }

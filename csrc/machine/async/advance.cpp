@@ -19,6 +19,12 @@ bool reaches(std::uint32_t sent, std::uint32_t multicast, std::uint32_t address)
 
 void AsyncEngine::run_tensor_queue(TensorQueue& queue, std::uint64_t until) {
   while (queue.done < until) {
+    if (const std::size_t count = perform_together(queue, until - queue.done); count != 0) {
+      queue.done += count;
+      queue.operations.erase(queue.operations.begin(),
+                             queue.operations.begin() + static_cast<std::ptrdiff_t>(count));
+      continue;
+    }
     ++queue.done;
     perform(take_first(queue.operations));
   }

@@ -1,5 +1,6 @@
 #include "machine/async/box_copy.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -58,10 +59,14 @@ void check_smem(const TensorMap& map, const BoxRequest& request, std::size_t siz
   }
 }
 
+// Every swizzle exchanges pieces within a line of its rows, all of a line in one way.
 template <std::uint32_t kStep, typename Byte, typename Move>
 void walk_pieces(Swizzle swizzle, Byte* smem, std::uint32_t address, std::uint32_t bytes, Move move) {
-  for (std::uint32_t at = 0; at < bytes; at += kStep) {
-    move(smem + swizzle_address(swizzle, address + at), at, kStep);
+  constexpr std::uint32_t kLine = 128;
+  for (std::uint32_t at = 0; at < bytes;) {
+    const std::uint32_t first = address + at, exchange = swizzle_address(swizzle, first) ^ first;
+    const std::uint32_t end = std::min(bytes, at + kLine - first % kLine);
+    for (; at < end; at += kStep) move(smem + ((address + at) ^ exchange), at, kStep);
   }
 }
 
@@ -119,6 +124,36 @@ void read_row(const TensorMap& map, const BoxRow& row, GlobalAccess& global, std
     flush_subnormals(at(row.inside_begin), inside);
   }
 }
+
+// Rows that are fetched into the cache before they are copied: they lie far apart in memory, and each would be
+// waited for.
+class RowsAhead {
+ public:
+  template <typename Copy>
+  void add(std::uint32_t offset, const std::uint8_t* source, std::uint32_t bytes, Copy& copy) {
+    Waiting& place = waiting_[count_++ % kRows];
+    if (count_ > kRows) copy(place.offset, place.source, place.bytes);
+    place = {offset, bytes, source};
+    for (std::uint32_t at = 0; at < bytes; at += 64) __builtin_prefetch(source + at);
+  }
+  template <typename Copy>
+  void finish(Copy& copy) {
+    for (std::uint32_t i = count_ > kRows ? count_ - kRows : 0; i < count_; ++i) {
+      const Waiting& place = waiting_[i % kRows];
+      copy(place.offset, place.source, place.bytes);
+    }
+  }
+
+ private:
+  struct Waiting {
+    std::uint32_t offset;  // of the row in the box
+    std::uint32_t bytes;
+    const std::uint8_t* source;
+  };
+  static constexpr std::uint32_t kRows = 16;
+  Waiting waiting_[kRows];
+  std::uint32_t count_ = 0;
+};
 
 // .b6p2x16: sixteen bytes of six bits each become twelve bytes.
 void narrow_groups(const std::uint8_t* row, int count, std::uint8_t* target) {
@@ -206,21 +241,25 @@ void load_box(const TensorMap& map, const BoxRequest& request, GlobalAccess& glo
               std::span<std::uint8_t> smem, std::uint32_t base) {
   check_mode(map, request);
   check_smem(map, request, smem.size(), base);
-  for_each_box_row(map, request, [&](const BoxRow& row) {
-    std::uint8_t bytes[kMaxRowBytes];
-    const std::uint32_t size = smem_bytes(map.type, row.count);
-    const std::uint8_t* source = bytes;
-    const bool whole = row.inside_begin == 0 && row.inside_end == row.count;
-    if (whole && map.type <= TensorMapType::kBf16) {
-      source = global.read(row.global_address, size);
-    } else {
-      read_row(map, row, global, bytes);
-    }
-    walk_row(map, smem.data(), base + row.smem_offset, size,
+  const auto copy = [&](std::uint32_t offset, const std::uint8_t* source, std::uint32_t bytes) {
+    walk_row(map, smem.data(), base + offset, bytes,
              [source](std::uint8_t* to, std::uint32_t at, std::uint32_t count) {
                std::memcpy(to, source + at, count);
              });
+  };
+  const bool plain = map.type <= TensorMapType::kBf16;
+  RowsAhead ahead;
+  for_each_box_row(map, request, [&](const BoxRow& row) {
+    const std::uint32_t size = smem_bytes(map.type, row.count);
+    if (plain && row.inside_begin == 0 && row.inside_end == row.count) {
+      ahead.add(row.smem_offset, global.read(row.global_address, size), size, copy);
+    } else {
+      std::uint8_t bytes[kMaxRowBytes];
+      read_row(map, row, global, bytes);
+      copy(row.smem_offset, bytes, size);
+    }
   });
+  ahead.finish(copy);
 }
 
 void store_box(const TensorMap& map, const BoxRequest& request, GlobalAccess& global,

@@ -151,6 +151,8 @@ class AsyncEngine {
   template <typename Operation>
   void note_performed(const Operation& operation, std::uint32_t lanes);
   void run_tensor_queue(TensorQueue& queue, std::uint64_t until);
+  std::size_t perform_together(const TensorQueue& queue, std::size_t most);
+  std::array<MmaCta, 2> ctas_of(const TensorOperation& operation);
   bool advance_tensor(TensorQueue& queue);
   auto performer() {
     return [this](const SmallCopy& copy, std::uint32_t lanes) { perform(copy, lanes); };

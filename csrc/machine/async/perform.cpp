@@ -1,5 +1,7 @@
 // How the asynchronous operations of AsyncEngine are carried out.
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -191,15 +193,46 @@ void AsyncEngine::perform(const BulkOperation& op) {
   }
 }
 
+std::array<MmaCta, 2> AsyncEngine::ctas_of(const TensorOperation& op) {
+  std::array<MmaCta, 2> ctas;
+  for (std::uint32_t i = 0; i < op.cta_group; ++i) ctas[i] = {smem(op.cta + i), &tmem(op.cta + i)};
+  return ctas;
+}
+
+// The first mma of a queue and those that continue its sums, as one product; how many that were. None where
+// somebody looks at each, or where it cannot be: then each alone says what is wrong with it.
+std::size_t AsyncEngine::perform_together(const TensorQueue& queue, std::size_t most) {
+  const Launch& launch = *cluster_.launch;
+  const TensorOperation& first = queue.operations.front();
+  if (first.kind != TensorOperation::Kind::kMma || !launch.observers.none() || launch.follows_writers)
+    return 0;
+  std::array<const Tcgen05Mma*, 4> mmas{&first.mma};
+  std::size_t count = 1;
+  for (most = std::min(most, mmas.size()); count < most; ++count) {
+    const TensorOperation& next = queue.operations[count];
+    if (next.kind != first.kind || next.cta != first.cta || !continues_product(first.mma, next.mma)) break;
+    mmas[count] = &next.mma;
+  }
+  if (count == 1) return 0;
+  try {
+    const std::array<MmaCta, 2> ctas = ctas_of(first);
+    run_tcgen05_product({mmas.data(), count}, {ctas.data(), first.cta_group});
+  } catch (const std::logic_error&) {
+    return 0;
+  }
+  cluster_.events += count;
+  for (std::size_t i = 0; i < count; ++i) warn_of_stores(queue.operations[i]);
+  return count;
+}
+
 void AsyncEngine::perform(const TensorOperation& op) {
   const Warp& warp = cluster_.warps[op.issuer.warp];
   ++cluster_.events;
   note_performed(op, 0);
   warn_of_stores(op);
   try {
-    std::array<MmaCta, 2> ctas;
+    const std::array<MmaCta, 2> ctas = ctas_of(op);
     for (std::uint32_t i = 0; i < op.cta_group; ++i) {
-      ctas[i] = {smem(op.cta + i), &tmem(op.cta + i)};
       ctas[i].tmem->set_writer(
           {op.issuer.position, op.issuer.warp, static_cast<std::uint32_t>(op.issuer.inst - warp.code), true});
     }

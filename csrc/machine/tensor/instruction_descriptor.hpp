@@ -40,6 +40,8 @@ struct InstructionDescriptor {
   int a_scale_id = 0;
   int b_scale_id = 0;
   int max_shift = 0;  // .ws: 0, 8, 16 or 32
+
+  bool operator==(const InstructionDescriptor&) const = default;
 };
 
 // Throws std::invalid_argument on encodings that the PTX ISA reserves for this kind.

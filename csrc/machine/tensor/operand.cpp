@@ -148,10 +148,20 @@ void gather_operand(SmemView smem, const SmemDescriptor& descriptor, const Opera
   const auto chunks = static_cast<std::uint32_t>((length + per_chunk - 1) / per_chunk);
   const std::uint32_t run = chunks_of_a_run(descriptor, shape.major, chunks);
   const bool whole = step == 1 && length % per_chunk == 0;
+  const auto widen = shape.type == ElementType::kF16    ? mma_kernels().widen_f16
+                     : shape.type == ElementType::kBf16 ? mma_kernels().widen_bf16
+                                                        : nullptr;
   for (int line = 0; line < lines; ++line) {
     float* target = out.data + line * line_stride;
     for (std::uint32_t chunk = 0; chunk < chunks; chunk += run) {
       const std::uint32_t first = address(static_cast<std::uint32_t>(line), chunk);
+      if (whole && widen != nullptr) {  // a run at once, in order
+        std::uint8_t bytes[128];
+        for (std::uint32_t i = 0; i < run; ++i) std::memcpy(bytes + 16 * i, chunk_at(smem, first ^ 16 * i), 16);
+        widen(bytes, target, static_cast<int>(8 * run));
+        target += 8 * run;
+        continue;
+      }
       for (std::uint32_t i = 0; i < run; ++i, target += per_chunk * step) {
         const std::uint8_t* bytes = chunk_at(smem, first ^ 16 * i);
         if (whole) {

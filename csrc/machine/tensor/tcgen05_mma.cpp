@@ -36,15 +36,25 @@ int stored_k_of(const InstructionDescriptor& d) {
   return d.sparse ? d.k / 2 : d.k;
 }
 
+// Whether D's cells are the sums themselves.
+bool sums_in_place(const Tcgen05Mma& mma) {
+  const bool masked = std::any_of(mma.disabled_lanes.begin(), mma.disabled_lanes.end(),
+                                  [](std::uint32_t bits) { return bits != 0; });
+  return mma.descriptor.d_type == ElementType::kF32 && !masked && mma.scale_input_d == 0;
+}
+
 class Operation {
  public:
-  Operation(const Tcgen05Mma& mma, std::span<const MmaCta> ctas, Scratch& scratch)
-      : mma_(mma),
-        d_(mma.descriptor),
+  // The second and further ones continue the first.
+  Operation(std::span<const Tcgen05Mma* const> mmas, std::span<const MmaCta> ctas, Scratch& scratch)
+      : mmas_(mmas),
+        mma_(*mmas.front()),
+        d_(mma_.descriptor),
         ctas_(ctas),
         scratch_(scratch),
-        layout_(layout_of(mma)),
+        layout_(layout_of(mma_)),
         stored_k_(stored_k_of(d_)),
+        k_(d_.k * static_cast<int>(mmas.size())),
         packed_fp4_(is_four_bit(d_.kind)) {}
 
   void run() {
@@ -57,28 +67,35 @@ class Operation {
   // B, whole: each CTA of the group holds an equal share of its columns.
   void gather_b() {
     const int share = d_.n / mma_.cta_group;
-    b_ = room(scratch_.b, static_cast<std::size_t>(d_.n) * d_.k);
+    b_ = room(scratch_.b, static_cast<std::size_t>(d_.n) * k_);
     const bool k_major = d_.b_major == Major::kK;
-    b_stride_n_ = k_major ? d_.k : 1;
+    b_stride_n_ = k_major ? k_ : 1;
     b_stride_k_ = k_major ? 1 : d_.n;
-    for (int cta = 0; cta < mma_.cta_group; ++cta) {
-      gather_operand(ctas_[cta].smem, mma_.b_smem, {d_.b_type, d_.b_major, share, d_.k, packed_fp4_},
-                     {b_ + cta * share * b_stride_n_, b_stride_n_, b_stride_k_});
+    float* part = b_;
+    for (const Tcgen05Mma* mma : mmas_) {
+      for (int cta = 0; cta < mma_.cta_group; ++cta) {
+        gather_operand(ctas_[cta].smem, mma->b_smem, {d_.b_type, d_.b_major, share, d_.k, packed_fp4_},
+                       {part + cta * share * b_stride_n_, b_stride_n_, b_stride_k_});
+      }
+      part += d_.k * b_stride_k_;
     }
     for (int n = 0; n < d_.n; ++n) {
       if (!(mma_.zero_columns[n / 64] >> (n % 64) & 1)) continue;
-      for (int k = 0; k < d_.k; ++k) b_[n * b_stride_n_ + k * b_stride_k_] = 0.0f;
+      for (int k = 0; k < k_; ++k) b_[n * b_stride_n_ + k * b_stride_k_] = 0.0f;
     }
   }
 
   // A, whole, from shared memory: each CTA holds its own rows.
   void gather_a_smem() {
     const int share = d_.m / mma_.cta_group;
-    const std::size_t size = static_cast<std::size_t>(d_.m) * stored_k_;
+    const std::size_t part = static_cast<std::size_t>(d_.m) * stored_k_, size = part * mmas_.size();
     a_ = room(d_.sparse ? scratch_.a_stored : scratch_.a, size);
-    for (int cta = 0; cta < mma_.cta_group; ++cta) {
-      gather_operand(ctas_[cta].smem, *mma_.a_smem, {d_.a_type, d_.a_major, share, stored_k_, packed_fp4_},
-                     {a_ + cta * share, 1, d_.m});
+    for (std::size_t i = 0; i < mmas_.size(); ++i) {
+      for (int cta = 0; cta < mma_.cta_group; ++cta) {
+        gather_operand(ctas_[cta].smem, *mmas_[i]->a_smem,
+                       {d_.a_type, d_.a_major, share, stored_k_, packed_fp4_},
+                       {a_ + i * part + cta * share, 1, d_.m});
+      }
     }
     if (d_.negate_a != d_.negate_b) std::transform(a_, a_ + size, a_, [](float x) { return -x; });
   }
@@ -117,7 +134,7 @@ class Operation {
             0,
             block.rows,
             block.columns,
-            d_.k,
+            k_,
             mma_.enable_input_d};
   }
 
@@ -168,9 +185,7 @@ class Operation {
     if (is_block_scaled(d_.kind)) apply_scales(block, p);
     TensorMemory& tmem = *ctas_[block.cta].tmem;
     const std::uint32_t lane = mma_.d.lane + block.lane;
-    const bool masked = std::any_of(mma_.disabled_lanes.begin(), mma_.disabled_lanes.end(),
-                                    [](std::uint32_t bits) { return bits != 0; });
-    if (d_.d_type == ElementType::kF32 && !masked && mma_.scale_input_d == 0) {
+    if (sums_in_place(mma_)) {
       p.d = reinterpret_cast<float*>(tmem.column(mma_.d.column) + lane);
       p.d_stride = TensorMemory::kLanes;
       mma_kernels().multiply(p);
@@ -218,12 +233,14 @@ class Operation {
     return static_cast<std::uint32_t>(std::clamp<std::int64_t>(sum, INT32_MIN, INT32_MAX));
   }
 
+  std::span<const Tcgen05Mma* const> mmas_;
   const Tcgen05Mma& mma_;
   const InstructionDescriptor& d_;
   std::span<const MmaCta> ctas_;
   Scratch& scratch_;
   DatapathLayout layout_;
   int stored_k_;
+  int k_;  // of all together
   bool packed_fp4_;
   float* a_ = nullptr;
   float* b_ = nullptr;
@@ -288,8 +305,21 @@ std::array<std::uint64_t, 4> decode_zero_column_mask(std::uint64_t bits, int m, 
 }
 
 void run_tcgen05_mma(const Tcgen05Mma& mma, std::span<const MmaCta> ctas) {
+  const std::array<const Tcgen05Mma*, 1> alone = {&mma};
+  run_tcgen05_product(alone, ctas);
+}
+
+bool continues_product(const Tcgen05Mma& first, const Tcgen05Mma& next) {
+  const InstructionDescriptor& d = next.descriptor;
+  return next.enable_input_d && first.a_smem && next.a_smem && first.descriptor == d && !d.sparse &&
+         !is_block_scaled(d.kind) && first.cta_group == next.cta_group &&
+         first.weight_stationary == next.weight_stationary && first.d.encode() == next.d.encode() && sums_in_place(first) &&
+         sums_in_place(next) && first.zero_columns == next.zero_columns;
+}
+
+void run_tcgen05_product(std::span<const Tcgen05Mma* const> mmas, std::span<const MmaCta> ctas) {
   thread_local Scratch scratch;
-  Operation(mma, ctas, scratch).run();
+  Operation(mmas, ctas, scratch).run();
 }
 
 }  // namespace sglab::emu

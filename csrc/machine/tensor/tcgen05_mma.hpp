@@ -42,6 +42,14 @@ struct MmaCta {
 // (tensor memory) or std::invalid_argument, before anything was written.
 void run_tcgen05_mma(const Tcgen05Mma& mma, std::span<const MmaCta> ctas);
 
+// Whether `next`, right after `first`, goes on with its sums over K: the same D in fp32, operands of the same
+// form from shared memory, all cells and columns.
+bool continues_product(const Tcgen05Mma& first, const Tcgen05Mma& next);
+
+// Performs the first and those that continue it as one product: the same bits, with D read and written once.
+// Throws as run_tcgen05_mma does.
+void run_tcgen05_product(std::span<const Tcgen05Mma* const> mmas, std::span<const MmaCta> ctas);
+
 // Throws std::out_of_range if an operand leaves tensor memory, std::invalid_argument for a shape that .ashift
 // does not have.
 void check_mma_cells(const Tcgen05Mma& mma);
