@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -11,7 +14,7 @@ import sglab
 from sglab.attention import create_attention_backend
 from sglab.attention.dcp.backend import ContextParallelBackend
 from sglab.attention.dcp.merging import merge_over_ranks
-from sglab.engine import GraphBatch, KVCache, MHATokenToKVPool, MLATokenToKVPool, ModelRunner
+from sglab.engine import ForwardBatch, GraphBatch, KVCache, MHATokenToKVPool, MLATokenToKVPool, ModelRunner
 from sglab.engine.rank_group import RankGroup
 from sglab.layers import TensorParallel
 from sglab.workbench import Batch
@@ -28,6 +31,51 @@ class Alone:
         raise AssertionError("no other rank is here")
 
     reduce_scatter = all_to_all = all_gather
+
+
+@dataclass(frozen=True)
+class ThreadRank:
+    """A rank whose group are threads of this process, which meet at a barrier."""
+
+    rank: int
+    size: int
+    barrier: threading.Barrier
+    given: list[Any]
+
+    def _of_all(self, x: torch.Tensor) -> list[torch.Tensor]:
+        self.given[self.rank] = x
+        self.barrier.wait()
+        found = list(self.given)
+        self.barrier.wait()
+        return found
+
+    def all_gather(self, x: torch.Tensor, dim: int = -1) -> torch.Tensor:
+        return torch.cat(self._of_all(x), dim)
+
+    def reduce_scatter(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.stack(self._of_all(x)).sum(0).chunk(self.size)[self.rank]
+
+    def all_to_all(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([each[self.rank] for each in self._of_all(x)])
+
+
+def on_threads(size: int, run: Callable[[RankGroup], torch.Tensor]) -> list[torch.Tensor]:
+    """run(group) of every rank at once. Raises what the first of them raises that does not only miss the others."""
+    barrier, given = threading.Barrier(size, timeout=60), [None] * size
+
+    def one(rank: int) -> torch.Tensor | Exception:
+        try:
+            return run(ThreadRank(rank, size, barrier, given))
+        except Exception as error:
+            barrier.abort()
+            return error
+
+    with ThreadPoolExecutor(size) as pool:
+        answers = list(pool.map(one, range(size)))
+    errors = [each for each in answers if isinstance(each, Exception)]
+    for error in sorted(errors, key=lambda each: isinstance(each, threading.BrokenBarrierError)):
+        raise error
+    return [each for each in answers if isinstance(each, torch.Tensor)]
 
 
 @dataclass(frozen=True)
@@ -96,19 +144,28 @@ def rows_of(batch: Batch, group: RankGroup) -> tuple[torch.Tensor, torch.Tensor,
 
 
 def attend_spread(tp: TensorParallel, cases: list[Case]) -> list[torch.Tensor]:
-    """[tokens, own heads, v_head_dim] of each case on one rank; every row that the pass stored is where it belongs."""
-    return [attend_one(tp.context, case) for case in cases]
+    """[tokens, own heads, v_head_dim] of each case on one rank."""
+    group = tp.context
+    return [attend_one(group, one.backend, one.batch(group.size), one.comm, one.implementation) for one in cases]
 
 
-def attend_one(group: RankGroup, case: Case) -> torch.Tensor:
-    batch = case.batch(group.size)
-    runner = rank_runner(batch, group, case.comm, case.implementation)
-    backend = create_attention_backend(case.backend, runner)
+def attend_one(
+    group: RankGroup,
+    name: str,
+    batch: Batch,
+    comm: str = "ag_rs",
+    implementation: str = "auto",
+    asked: ForwardBatch | None = None,
+    **options: Any,
+) -> torch.Tensor:
+    """One rank's heads; every row that the pass stored is where it belongs."""
+    runner = rank_runner(batch, group, comm, implementation)
+    backend = create_attention_backend(name, runner)
     assert isinstance(backend, ContextParallelBackend)
-    forward_batch = replace(batch.forward_batch, token_to_kv_pool=runner.token_to_kv_pool)
+    forward_batch = replace(asked or batch.forward_batch, token_to_kv_pool=runner.token_to_kv_pool)
     backend.prepare(forward_batch)
     q, k, v, layer = rows_of(batch, group)
-    o = backend.forward(q, k, v, layer, forward_batch)
+    o = backend.forward(q, k, v, layer, forward_batch, **options)
     kept = own_pool(batch.runner.token_to_kv_pool, group.size, group.rank).named_buffers(layer.layer_id)
     page = runner.page_size  # after the dummy page, where the others' rows went
     for name, buffer in runner.token_to_kv_pool.named_buffers(layer.layer_id).items():
