@@ -30,3 +30,8 @@ def own_heads(kv_heads: int, size: int, rank: int) -> slice:
     """Of the KV heads that ranks share those that a rank's query heads attend to."""
     first = rank * kv_heads // size
     return slice(first, max((rank + 1) * kv_heads // size, first + 1))
+
+
+def own_positions(positions: torch.Tensor, size: int, rank: int) -> torch.Tensor:
+    """Of positions in requests, −1 for none, those that a rank has, as positions among its own tokens; else −1."""
+    return torch.where((positions >= 0) & (positions % size == rank), positions // size, -1)
