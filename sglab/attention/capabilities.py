@@ -111,6 +111,8 @@ class Capabilities:
     prefix, too, and join what they found."""
     tokens_apart: bool = False
     """Of a context spread over ranks: each new token of a prompt is a request of its own, as a draft of a chain is."""
+    pages_apart: bool = False
+    """Of a context spread over ranks: whole pages of a request take turns on them, not its tokens."""
     dcp: Capabilities | None = None
     """What it serves where a request's context is spread over ranks (`dcp_size` above 1); None: nothing."""
 

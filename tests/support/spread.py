@@ -13,6 +13,7 @@ import torch
 import sglab
 from sglab.attention import create_attention_backend
 from sglab.attention.dcp.backend import ContextParallelBackend
+from sglab.attention.dcp.layout import Share
 from sglab.attention.dcp.merging import merge_over_ranks
 from sglab.engine import ForwardBatch, GraphBatch, KVCache, MHATokenToKVPool, MLATokenToKVPool, ModelRunner
 from sglab.engine.rank_group import RankGroup
@@ -101,8 +102,14 @@ class Case:
         return sglab.extend_batch(self.lens, self.prefixes, **options)
 
 
-def own_pool(whole: KVCache, size: int, rank: int) -> KVCache:
+def share_of(name: str, batch: Batch, group: RankGroup) -> Share:
+    """What a rank has: with ascend every size-th page, else every size-th token."""
+    return Share(group.rank, group.size, batch.page_size // group.size if name == "ascend" else 1)
+
+
+def own_pool(whole: KVCache, share: Share) -> KVCache:
     """What one rank holds of a pool; the rows of new tokens, which a pass stores, are left out by `rank_runner`."""
+    size = share.size
     common = whole.size // size, whole.page_size // size, whole.dtype
     if isinstance(whole, MLATokenToKVPool):
         mine = MLATokenToKVPool(*common, whole.kv_lora_rank, whole.qk_rope_head_dim, whole.layer_num, whole.device)
@@ -114,17 +121,19 @@ def own_pool(whole: KVCache, size: int, rank: int) -> KVCache:
         mine, pairs = own, [(own.k_buffer, whole.k_buffer), (own.v_buffer, whole.v_buffer)]
     for own_buffers, buffers in pairs:
         for own_buffer, buffer in zip(own_buffers, buffers, strict=True):
-            own_buffer.copy_(buffer[rank::size])
+            own_buffer.copy_(buffer[share.has(torch.arange(len(buffer), device=buffer.device))])
     return mine
 
 
-def rank_runner(batch: Batch, group: RankGroup, comm: str = "ag_rs", implementation: str = "auto") -> ModelRunner:
+def rank_runner(
+    name: str, batch: Batch, group: RankGroup, comm: str = "ag_rs", implementation: str = "auto"
+) -> ModelRunner:
     """A batch's runner as one rank has it: with its share of the rows, but for those that the pass is to store."""
-    whole, size = batch.runner.token_to_kv_pool, group.size
-    pool = own_pool(whole, size, group.rank)
+    whole, size, share = batch.runner.token_to_kv_pool, group.size, share_of(name, batch, group)
+    pool = own_pool(whole, share)
     new = batch.forward_batch.out_cache_loc
     for buffer in pool.named_buffers(batch.layer.layer_id).values():
-        buffer[new[new % size == group.rank] // size] = 7.0
+        buffer[share.own(new[share.has(new)])] = 7.0
     return replace(
         batch.runner,
         token_to_kv_pool=pool,
@@ -159,14 +168,14 @@ def attend_one(
     **options: Any,
 ) -> torch.Tensor:
     """One rank's heads; every row that the pass stored is where it belongs."""
-    runner = rank_runner(batch, group, comm, implementation)
+    runner = rank_runner(name, batch, group, comm, implementation)
     backend = create_attention_backend(name, runner)
     assert isinstance(backend, ContextParallelBackend)
     forward_batch = replace(asked or batch.forward_batch, token_to_kv_pool=runner.token_to_kv_pool)
     backend.prepare(forward_batch)
     q, k, v, layer = rows_of(batch, group)
     o = backend.forward(q, k, v, layer, forward_batch, **options)
-    kept = own_pool(batch.runner.token_to_kv_pool, group.size, group.rank).named_buffers(layer.layer_id)
+    kept = own_pool(batch.runner.token_to_kv_pool, share_of(name, batch, group)).named_buffers(layer.layer_id)
     page = runner.page_size  # after the dummy page, where the others' rows went
     for name, buffer in runner.token_to_kv_pool.named_buffers(layer.layer_id).items():
         assert torch.equal(buffer[page:].float(), kept[name][page:].float()), f"{name} rows of rank {group.rank}"
@@ -182,7 +191,7 @@ def merge_spread(tp: TensorParallel, o: torch.Tensor, lse: torch.Tensor, comm: s
 def replay_spread(tp: TensorParallel, case: Case) -> torch.Tensor:
     """A decode over buffers that were captured for a batch of one more request, each of one token."""
     group, batch = tp.context, case.batch(tp.context.size)
-    runner = rank_runner(batch, group, case.comm, case.implementation)
+    runner = rank_runner(case.backend, batch, group, case.comm, case.implementation)
     backend, count = create_attention_backend(case.backend, runner), len(case.lens)
     static = replace(
         batch.forward_batch,

@@ -19,7 +19,7 @@ from sglab.attention.arithmetic.merging import Partial
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import Capabilities
-from sglab.attention.dcp.layout import dcp_lens, own_heads, own_positions, own_rows, own_table
+from sglab.attention.dcp.layout import Share
 from sglab.attention.dcp.merging import merge_over_ranks
 from sglab.attention.dcp.prefix import GatheredPrefix
 from sglab.attention.inputs import AttentionInputs
@@ -37,6 +37,7 @@ class ContextParallelBackend(AttentionBackend):
 
     Attributes:
         inner: that backend; its `forward_metadata` are those of this rank's share.
+        share: what that is.
     """
 
     def __init__(self, name: str, factory: Factory, model_runner: ModelRunner, group: RankGroup) -> None:
@@ -50,7 +51,9 @@ class ContextParallelBackend(AttentionBackend):
         self.implementation = asked if asked in IMPLEMENTATIONS else "auto"
         self.req_to_token = model_runner.req_to_token_pool.req_to_token
         pool = model_runner.req_to_token_pool
-        self.own_pool = ReqToTokenPool(pool.size, -(-pool.max_context_len // group.size), self.device)
+        run = model_runner.page_size if self.capabilities.pages_apart else 1
+        self.share = Share(group.rank, group.size, run)
+        self.own_pool = ReqToTokenPool(pool.size, self.share.width(pool.max_context_len), self.device)
         heads_over = model_runner.tp_size // group.size
         own = replace(model_runner, dcp=None, holds_share=True, tp_size=heads_over, check_metadata=False)
         own.req_to_token_pool = self.own_pool
@@ -81,7 +84,7 @@ class ContextParallelBackend(AttentionBackend):
             return
         if mode.is_target_verify() or self.capabilities.tokens_apart:
             apart = tokens_apart(forward_batch)
-            self._prepare_own(apart, apart.seq_lens, apart.seq_lens_cpu)
+            self._prepare_own(apart, apart.seq_lens, apart.seq_lens_cpu, forward_batch.req_pool_indices)
             self._empty = self._lens == 0
             return
         self._joined = False
@@ -93,26 +96,33 @@ class ContextParallelBackend(AttentionBackend):
         if not self._has_prefix:
             return
         if self.capabilities.gathers_prefix:
-            rows = own_table(self.req_to_token, self.group.size, self.group.rank)
-            self._prefix = GatheredPrefix.of(forward_batch, rows, self.group)
+            self._prefix = GatheredPrefix.of(forward_batch, self.req_to_token, self.share)
             return
         self._prepare_own(forward_batch, forward_batch.extend_prefix_lens, torch.tensor(prefixes))
         counts = torch.tensor(new, device=self.device)
         self._empty = (self._lens == 0).repeat_interleave(counts, output_size=sum(new))
 
-    def _prepare_own(self, batch: ForwardBatch, lens: torch.Tensor, lens_cpu: torch.Tensor | None) -> None:
-        """Let the backend prepare for this rank's share, of a prompt for that of the prefixes."""
-        here = dcp_lens(lens, self.group.size, self.group.rank)
-        lens_cpu = here.cpu() if lens_cpu is None else dcp_lens(lens_cpu, self.group.size, self.group.rank)
+    def _prepare_own(
+        self,
+        batch: ForwardBatch,
+        lens: torch.Tensor,
+        lens_cpu: torch.Tensor | None,
+        rows: torch.Tensor | None = None,
+    ) -> None:
+        """Let the backend prepare for this rank's share, of a prompt for that of the prefixes; rows: each request's once,
+        where several of the batch are one."""
+        here = self.share.lens(lens)
+        lens_cpu = here.cpu() if lens_cpu is None else self.share.lens(lens_cpu)
         self._lens, self._has_keys = here, bool(lens_cpu.any())
         if self._has_keys:
-            self._fill_table(batch.req_pool_indices, int(lens_cpu.max()))
+            longest = self.share.width(int(lens_cpu.max()) * self.group.size)
+            self._fill_table(batch.req_pool_indices if rows is None else rows, longest * self.group.size)
             self.inner.prepare(self._own_batch(batch, here, lens_cpu))
 
-    def _fill_table(self, rows: torch.Tensor, width: int) -> None:
-        size, rank = self.group.size, self.group.rank
-        table = self.req_to_token[rows, rank::size] if width < 0 else self.req_to_token[rows, rank::size][:, :width]
-        self.own_pool.req_to_token[rows, : table.shape[1]] = table // size
+    def _fill_table(self, rows: torch.Tensor, columns: int | None = None) -> None:
+        """Bring requests' slots up to date; columns: so many of all ranks' are enough."""
+        table = self.share.table(self.req_to_token[:, :columns][rows])
+        self.own_pool.req_to_token[rows, : table.shape[1]] = table
 
     def _own_batch(self, batch: ForwardBatch, lens: torch.Tensor, lens_cpu: torch.Tensor) -> ForwardBatch:
         own = replace(batch, seq_lens=lens, seq_lens_cpu=lens_cpu, req_to_token_pool=self.own_pool)
@@ -140,15 +150,15 @@ class ContextParallelBackend(AttentionBackend):
         self._has_keys = True
         if self._graph_lens is None:
             raise RuntimeError("init_graph comes before a capture")
-        bs, size, rank = batch.bs, self.group.size, self.group.rank
+        bs = batch.bs
         drafts = batch.tokens_per_request if batch.forward_mode.is_target_verify() else 0
         self._lens, self._joined = self._graph_lens[: bs * max(drafts, 1)], True
-        self._lens.copy_(dcp_lens(_frontiers(batch.seq_lens[:bs], drafts), size, rank))
+        self._lens.copy_(self.share.lens(_frontiers(batch.seq_lens[:bs], drafts)))
         on_host = None
         if batch.seq_lens_cpu is not None:
-            on_host = dcp_lens(_frontiers(batch.seq_lens_cpu[:bs], drafts), size, rank)
+            on_host = self.share.lens(_frontiers(batch.seq_lens_cpu[:bs], drafts))
         rows = batch.req_pool_indices[:bs]
-        self._fill_table(rows, -1)
+        self._fill_table(rows)
         own = replace(batch, seq_lens=self._lens, seq_lens_cpu=on_host, bs=len(self._lens), spec_info=None)
         return replace(
             own,
@@ -184,7 +194,7 @@ class ContextParallelBackend(AttentionBackend):
         """Store the new tokens that are this rank's; the others' rows go where a graph's padded rows go."""
         if inputs.save_kv_cache:
             batch = inputs.forward_batch
-            own = own_rows(batch.out_cache_loc, self.group.size, self.group.rank)
+            own = self.share.rows(batch.out_cache_loc)
             save_kv(replace(inputs, forward_batch=replace(batch, out_cache_loc=own)))
 
     def _over_ranks(self, inputs: AttentionInputs) -> Partial:
@@ -195,7 +205,7 @@ class ContextParallelBackend(AttentionBackend):
             own.forward_mode, own.batch_size = ForwardMode.DECODE, len(self._lens)
         empty, chosen = self._empty if self._pass is not None else self._lens == 0, inputs.topk_indices
         if chosen is not None:
-            chosen = own_positions(chosen, group.size, group.rank)
+            chosen = self.share.positions(chosen)
             empty = (chosen < 0).all(1)
         everyones = replace(
             inputs,
@@ -227,7 +237,7 @@ class ContextParallelBackend(AttentionBackend):
         indptr = indptr_of(batch.extend_seq_lens)
         order = torch.arange(len(k), device=self.device)
         rows = PagedRows(indptr, indptr, order, max(batch.extend_seq_lens_cpu), layer.is_causal)
-        heads = own_heads(k.shape[1], self.group.size, self.group.rank)
+        heads = self.share.heads(k.shape[1])
         q, chosen = whole_query(inputs), self.implementation
         return attend_rows(q, k[:, heads], v[:, heads], rows, scoring_of(layer), implementation=chosen)
 
