@@ -109,6 +109,10 @@ class Capabilities:
     gathers_prefix: bool = False
     """Of a context spread over ranks: a prompt gathers its prefix's keys. Else the ranks attend to their shares of the
     prefix, too, and join what they found."""
+    tokens_apart: bool = False
+    """Of a context spread over ranks: each new token of a prompt is a request of its own, as a draft of a chain is."""
+    pages_apart: bool = False
+    """Of a context spread over ranks: whole pages of a request take turns on them, not its tokens."""
     dcp: Capabilities | None = None
     """What it serves where a request's context is spread over ranks (`dcp_size` above 1); None: nothing."""
 
@@ -128,6 +132,13 @@ MLA_DECODES_SPREAD = Capabilities(
     gathers_prefix=True,
 )
 """What a backend of absorbed MLA serves of contexts spread over ranks whose kernel has their share in decodes alone."""
+MLA_CHAINS_SPREAD = replace(
+    MLA_DECODES_SPREAD,
+    modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY),
+    drafts="chain",
+    graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
+)
+"""The same of one that also verifies chains so."""
 
 
 @dataclass(frozen=True)

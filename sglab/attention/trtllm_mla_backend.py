@@ -15,7 +15,7 @@ import torch
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots_of_table
 from sglab.attention.arithmetic.merging import Partial
 from sglab.attention.arithmetic.paged_rows import indptr_of
-from sglab.attention.capabilities import GRAPH_MODES, MLA_DECODES_SPREAD, Capabilities
+from sglab.attention.capabilities import GRAPH_MODES, MLA_CHAINS_SPREAD, MLA_DECODES_SPREAD, Capabilities
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import steps
 from sglab.attention.paged_mla import PagedMLABackend
@@ -196,7 +196,11 @@ class CuteDslMLABackend(TRTLLMMLABackend):
     """The same arrays for FlashInfer's CuTe DSL kernel, which also returns the LSE of a rank's share of the context."""
 
     name = "cutedsl_mla"
-    capabilities = replace(TRTLLMMLABackend.capabilities, kv_dtypes=("float8_e4m3fn",))
+    capabilities = replace(
+        TRTLLMMLABackend.capabilities,
+        kv_dtypes=("float8_e4m3fn",),
+        dcp=replace(MLA_CHAINS_SPREAD, page_sizes=(32, 64), kv_dtypes=("float8_e4m3fn",)),
+    )
 
 
 def pad_draft_extend_query(q: torch.Tensor, seq_lens_q: torch.Tensor, most: int) -> tuple[torch.Tensor, torch.Tensor]:

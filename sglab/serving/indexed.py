@@ -31,6 +31,7 @@ def for_model(config: EngineConfig, model: CausalLM) -> EngineConfig:
         kv_dtype=None if records else KV_CACHE_DTYPES[config.kv_cache_dtype],
         kv_records=records,
         deterministic=config.enable_deterministic_inference,
+        dcp_size=config.dcp_size,
         layer=RadixAttention(1, 1, shape.head_dim, shape.scaling, 0, v_head_dim=shape.v_head_dim),
     )
     served = unserved(capabilities_by_name(shape.kind)[SPARSE_BACKEND], demand) is None

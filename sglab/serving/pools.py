@@ -32,7 +32,7 @@ from sglab.kernels.block_kv import FORMATS, BlockFormat
 from sglab.kernels.indexer import page_bytes
 from sglab.kernels.k_records import RECORD
 from sglab.models import CausalLM
-from sglab.serving.config import EngineConfig
+from sglab.serving.config import RECORD_BACKENDS, EngineConfig
 from sglab.serving.encoders import encoder_context, has_encoder
 
 CPU_BUDGET = 1 << 30
@@ -160,7 +160,8 @@ def refuse_spreading(model: CausalLM, shape: ModelConfig, config: EngineConfig, 
         BadArgumentError: dcp_size above 1 with one of these.
     """
     keeps = "keeps recurrent states" if has_state else "has an encoder" if has_encoder(model) else ""
-    keeps = "keeps an indexer's keys" if shape.index_head_dim else keeps
+    if shape.index_head_dim and config.backend(model.device.type) not in RECORD_BACKENDS:
+        keeps = f"has an indexer whose choice {config.backend(model.device.type)} does not take"
     if config.dcp_size > 1 and keeps:
         raise BadArgumentError("dcp_size", f"1 with a model that {keeps}", config.dcp_size, "Leave it out.")
 
@@ -185,6 +186,7 @@ def bytes_per_token(model: CausalLM, shape: ModelConfig, config: EngineConfig) -
         index = shape.index_head_dim * (model.dtype.itemsize if dtype is None else torch.bfloat16.itemsize)
         if packs_index_keys(shape, config, model.device.type):
             index = page_bytes(1)
+        index *= config.dcp_size  # each rank has those of all
         return (width * size + index) * shape.num_hidden_layers
     width = shape.get_num_kv_heads(model.tp.attention.kv_heads.size) * (shape.head_dim + shape.v_head_dim)
     return width * size * shape.num_hidden_layers
@@ -253,7 +255,8 @@ def kv_pool(
         if shape.index_head_dim:
             dim = shape.index_head_dim
             with_keys = NSARecordTokenToKVPool if records else NSATokenToKVPool
-            return with_keys(tokens, page, dtype, rank, rope, layers, dim, model.device, index_dtype=index_dtype)
+            kept = {"index_dtype": index_dtype, "shared_by": model.tp.dcp_size}
+            return with_keys(tokens, page, dtype, rank, rope, layers, dim, model.device, **kept)
         plain = MLARecordTokenToKVPool if records else MLATokenToKVPool
         return plain(tokens, page, dtype, rank, rope, layers, model.device)
     heads = shape.get_num_kv_heads(model.tp.attention.kv_heads.size)

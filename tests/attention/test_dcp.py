@@ -15,7 +15,7 @@ import torch
 import sglab
 from sglab.attention import AttentionBackend, UnsupportedError, create_attention_backend
 from sglab.attention.dcp.backend import ContextParallelBackend
-from sglab.attention.dcp.layout import dcp_lens, own_heads, own_rows, own_table
+from sglab.attention.dcp.layout import Share
 from sglab.attention.registry import capabilities_by_name
 from sglab.engine import AttentionType, BadArgumentError, ForwardBatch, ForwardMode, PageTableError
 from sglab.workbench.float64 import max_error, reference
@@ -35,10 +35,9 @@ SHARING = [
 
 
 def test_who_shares_a_context() -> None:
-    """Those of SGLang 0.5.23 whose arrays know a rank's share; its flashinfer for MHA counts KV heads for it alone, and
-    its ascend shares what an indexer chose."""
+    """Those of SGLang 0.5.23 whose arrays know a rank's share; its flashinfer for MHA counts KV heads for it alone."""
     assert {name for name, kind in SHARING if kind == "mha"} == {"triton", "intel_xpu"}
-    mla = {"triton", "flashinfer", "flashmla", "trtllm_mla", "cutedsl_mla", "aiter"}
+    mla = {"triton", "flashinfer", "flashmla", "trtllm_mla", "cutedsl_mla", "dsa", "nsa", "aiter", "ascend"}
     assert {name for name, kind in SHARING if kind == "mla"} == mla
 
 
@@ -51,7 +50,7 @@ def prepared(name: str, kind: str, mode: str, golden: dict[str, Any]) -> Context
     dtype = {"dtype": "bfloat16", "kind": kind, "num_heads": 2 * size}
     shape = {**dtype, "num_kv_heads": 2, "head_dim": 16} if kind == "mha" else dtype
     batch = sglab.decode_batch([9], page_size=page * size, max_context_len=384, max_running_requests=6, **shape)
-    runner = rank_runner(batch, Alone(golden["rank"], size), implementation="reference")
+    runner = rank_runner(name, batch, Alone(golden["rank"], size), implementation="reference")
     runner.check_metadata = False
     runner.req_to_token_pool.req_to_token = torch.tensor(GOLDEN["tables"][str(page * size)], dtype=torch.int32)
     backend = create_attention_backend(name, runner)
@@ -128,19 +127,24 @@ def test_a_rank_builds_the_arrays_of_sglang(name: str, kind: str, mode: str, lik
 
 
 def test_every_slot_has_one_owner() -> None:
+    """Tokens or pages take turns: a rank's are dense, in order, and as many as it counts."""
     rng = random.Random(1)
     for _ in range(50):
-        size, lens = rng.randint(2, 8), torch.tensor([rng.randint(0, 40) for _ in range(4)])
-        starts = torch.tensor([rng.randint(0, 20) for _ in range(4)])
-        assert sum(dcp_lens(lens, size, rank) for rank in range(size)).tolist() == lens.tolist()  # type: ignore[union-attr]
-        for rank in range(size):
-            counted = [sum(t % size == rank for t in range(s, s + n)) for s, n in zip(starts, lens, strict=True)]
-            assert dcp_lens(lens, size, rank, starts).tolist() == counted
-        slots = torch.arange(size, 40 * size)
-        rows = torch.stack([own_rows(slots, size, rank) for rank in range(size)])
-        assert ((rows > 0).sum(0) == 1).all() and rows.sum(0).tolist() == (slots // size).tolist()
-        table = slots[: 12 * size].view(1, -1)
-        assert all(own_table(table, size, rank).tolist() == [list(range(1, 13))] for rank in range(size))
+        size, run, length = rng.randint(2, 8), rng.choice((1, 1, 4, 16)), rng.randint(0, 200)
+        shares = [Share(rank, size, run) for rank in range(size)]
+        lens = torch.tensor([length])
+        assert sum(int(share.lens(lens)) for share in shares) == length
+        slots = torch.arange(size * run, 40 * size * run)
+        rows = torch.stack([share.rows(slots) for share in shares])
+        assert ((rows > 0).sum(0) == 1).all() and len(rows.unique()) == 1 + 39 * run
+        table = slots[: 12 * size * run].view(1, -1)
+        positions = torch.arange(length)
+        for share in shares:
+            assert share.table(table).tolist() == [list(range(run, 13 * run))]
+            here = share.positions(positions)
+            assert here[here >= 0].tolist() == list(range(int(share.lens(lens))))
+            assert int(share.lens(lens)) <= share.width(length)
+        assert all(int(share.positions(torch.tensor([-1]))) == -1 for share in shares)
 
 
 @pytest.mark.parametrize(("kv_heads", "size"), [(1, 4), (2, 2), (4, 2), (8, 4), (2, 4)])
@@ -149,7 +153,7 @@ def test_a_rank_uses_the_kv_heads_of_its_queries(kv_heads: int, size: int) -> No
     share = heads // size
     for rank in range(size):
         read = {head * kv_heads // heads for head in range(rank * share, (rank + 1) * share)}
-        mine = own_heads(kv_heads, size, rank)
+        mine = Share(rank, size).heads(kv_heads)
         assert set(range(mine.start, mine.stop)) == read
 
 
@@ -225,7 +229,7 @@ def made(name: str, kind: str = "mha", page_size: int = 1, **options: Any) -> tu
     shape = {"num_heads": 4, "num_kv_heads": 2, "head_dim": 16} if kind == "mha" else {"num_heads": 4}
     shape |= {"dtype": "bfloat16", "kind": kind, **options}
     batch = sglab.extend_batch([9, 20], [4, 8], page_size=2 * page_size, **shape)
-    return create_attention_backend(name, rank_runner(batch, Alone(0, 2))), batch
+    return create_attention_backend(name, rank_runner(name, batch, Alone(0, 2))), batch
 
 
 @pytest.mark.parametrize(
@@ -235,7 +239,7 @@ def made(name: str, kind: str = "mha", page_size: int = 1, **options: Any) -> tu
         ("flashinfer", "mha", "dcp_size: expected 1 for flashinfer, got 2"),
         ("torch_native", "mla", "dcp_size: expected 1 for torch_native, got 2"),
         ("cutlass_mla", "mla", "dcp_size: expected 1 for cutlass_mla, got 2"),
-        ("dsa", "mla", "dcp_size: expected 1 for dsa, got 2"),
+        ("ascend", "mha", "dcp_size: expected 1 for ascend, got 2"),
         ("intel_xpu", "mla", "batch: expected an MHA batch for intel_xpu with dcp_size 2, got an MLA batch"),
     ],
 )

@@ -91,7 +91,7 @@ def test_other_backends_in_16_bits(backend: str, config: dict[str, Any], tmp_pat
     torch.testing.assert_close(*map(torch.tensor, values), atol=0.1, rtol=0.05)
 
 
-@pytest.mark.parametrize("seed", [0, 2, 3, 5])
+@pytest.mark.parametrize("seed", [0, 3])
 def test_any_schedule(seed: int, tmp_path: Path) -> None:
     """Arrivals, chunks, pages and a pool that forces retraction are drawn; graphs and overlap are on."""
     q.write_checkpoint(tmp_path, LLAMA, drawn(LLAMA))

@@ -27,6 +27,7 @@ from tests.support.attention import (
     shape_of,
     verify_batch,
 )
+from tests.support.spread import attend_one, on_threads
 
 TOLERANCE = {"float32": 5e-6, "float16": 3e-3, "bfloat16": 2.5e-2}
 """For scores of 128 products; see `limit_of`."""
@@ -45,6 +46,8 @@ class Cell:
     slopes: torch.Tensor | None = None
     score_mod: ScoreMod | None = None
     parents: list[int] | None = None
+    ranks: int = 1
+    """That share the requests' context, each with its pages of the batch's."""
 
     @property
     def asked(self) -> ForwardBatch:
@@ -216,6 +219,16 @@ def _pages(size: int) -> Callable[[Draw], Cell]:
     return lambda draw: Cell(draw.decode(page_size=size))
 
 
+def _shared(make: Callable[[Draw], Cell], ranks: int = 2) -> Callable[[Draw], Cell]:
+    """Over ranks, whose pages are those that the backend would have alone."""
+
+    def made(draw: Draw) -> Cell:
+        draw.keywords["page_size"] = draw.shape()["page_size"] * ranks
+        return replace(make(draw), ranks=ranks)
+
+    return made
+
+
 CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "decode": lambda draw: Cell(draw.decode()),
     "extend": lambda draw: Cell(draw.extend()),
@@ -291,6 +304,15 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "records in extend": _records(lambda draw: Cell(draw.extend())),
     "records with sinks": _records(_sinks),
     "records in a chain": _records(lambda draw: draw.verify([-1, 0, 1, 2])),
+    "shared by ranks, decode": _shared(lambda draw: Cell(draw.decode())),
+    "shared by ranks, extend": _shared(lambda draw: Cell(draw.extend())),
+    "shared by ranks, mixed": _shared(lambda draw: Cell(draw.extend(decoding=True)), 4),
+    "shared by ranks, chain": _shared(lambda draw: draw.verify([-1, 0, 1, 2])),
+    "shared by ranks, tree": _shared(lambda draw: draw.verify(TREE)),
+    "shared by ranks, window": _shared(lambda draw: _layer(draw.extend(), sliding_window_size=3)),
+    "shared by ranks, soft cap": _shared(lambda draw: _layer(draw.extend(), logit_cap=1.5)),
+    "shared by ranks, sinks": _shared(_sinks),
+    "shared by ranks, sees ahead": _shared(lambda draw: _ahead(Cell(draw.extend()))),
 }
 
 
@@ -298,7 +320,7 @@ def demand_of(cell: Cell, kind: str) -> Demand:
     runner, asked = cell.batch.runner, cell.asked
     return Demand(
         kind=kind,
-        page_size=runner.page_size,
+        page_size=runner.page_size // cell.ranks,
         mode=asked.forward_mode,
         spec_info=asked.spec_info,
         dtype=cell.batch.dtype,
@@ -310,6 +332,7 @@ def demand_of(cell: Cell, kind: str) -> Demand:
         sinks=cell.sinks,
         slopes=cell.slopes,
         score_mod=cell.score_mod,
+        dcp_size=cell.ranks,
     )
 
 
@@ -321,6 +344,8 @@ def is_served(name: str, kind: str, cell: Cell) -> bool:
         return False
     if unserved(takes, demand) is None:
         return True
+    if cell.ranks > 1:  # whose own arrays are those of a share, or nobody's
+        return False
     mode = Demand(mode=demand.mode, spec_info=demand.spec_info)
     own = {"kv_dtype": demand.kv_dtype, "kv_records": demand.kv_records}
     made_for = Demand(kind=kind, page_size=demand.page_size, **own)
@@ -330,6 +355,10 @@ def is_served(name: str, kind: str, cell: Cell) -> bool:
 
 def attended(name: str, cell: Cell, implementation: str = "auto") -> torch.Tensor:
     batch, asked = cell.batch, cell.asked
+    if cell.ranks > 1:
+        given = {"sinks": None if cell.sinks is None else cell.sinks[: batch.num_heads // cell.ranks]}
+        chosen = {"implementation": implementation, "asked": asked, **given}
+        return torch.cat(on_threads(cell.ranks, lambda group: attend_one(group, name, batch, **chosen)), 1)
     made = create_attention_backend(name, replace(batch.runner, kernel_implementation=implementation))
     made.prepare(asked)
     layer = batch.layer  # an FP8 pool's rows are read back as they were before they were stored

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -10,8 +13,9 @@ import torch
 import sglab
 from sglab.attention import create_attention_backend
 from sglab.attention.dcp.backend import ContextParallelBackend
+from sglab.attention.dcp.layout import Share
 from sglab.attention.dcp.merging import merge_over_ranks
-from sglab.engine import GraphBatch, KVCache, MHATokenToKVPool, MLATokenToKVPool, ModelRunner
+from sglab.engine import ForwardBatch, GraphBatch, KVCache, MHATokenToKVPool, MLATokenToKVPool, ModelRunner
 from sglab.engine.rank_group import RankGroup
 from sglab.layers import TensorParallel
 from sglab.workbench import Batch
@@ -28,6 +32,51 @@ class Alone:
         raise AssertionError("no other rank is here")
 
     reduce_scatter = all_to_all = all_gather
+
+
+@dataclass(frozen=True)
+class ThreadRank:
+    """A rank whose group are threads of this process, which meet at a barrier."""
+
+    rank: int
+    size: int
+    barrier: threading.Barrier
+    given: list[Any]
+
+    def _of_all(self, x: torch.Tensor) -> list[torch.Tensor]:
+        self.given[self.rank] = x
+        self.barrier.wait()
+        found = list(self.given)
+        self.barrier.wait()
+        return found
+
+    def all_gather(self, x: torch.Tensor, dim: int = -1) -> torch.Tensor:
+        return torch.cat(self._of_all(x), dim)
+
+    def reduce_scatter(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.stack(self._of_all(x)).sum(0).chunk(self.size)[self.rank]
+
+    def all_to_all(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([each[self.rank] for each in self._of_all(x)])
+
+
+def on_threads(size: int, run: Callable[[RankGroup], torch.Tensor]) -> list[torch.Tensor]:
+    """run(group) of every rank at once. Raises what the first of them raises that does not only miss the others."""
+    barrier, given = threading.Barrier(size, timeout=60), [None] * size
+
+    def one(rank: int) -> torch.Tensor | Exception:
+        try:
+            return run(ThreadRank(rank, size, barrier, given))
+        except Exception as error:
+            barrier.abort()
+            return error
+
+    with ThreadPoolExecutor(size) as pool:
+        answers = list(pool.map(one, range(size)))
+    errors = [each for each in answers if isinstance(each, Exception)]
+    for error in sorted(errors, key=lambda each: isinstance(each, threading.BrokenBarrierError)):
+        raise error
+    return [each for each in answers if isinstance(each, torch.Tensor)]
 
 
 @dataclass(frozen=True)
@@ -53,8 +102,14 @@ class Case:
         return sglab.extend_batch(self.lens, self.prefixes, **options)
 
 
-def own_pool(whole: KVCache, size: int, rank: int) -> KVCache:
+def share_of(name: str, batch: Batch, group: RankGroup) -> Share:
+    """What a rank has: with ascend every size-th page, else every size-th token."""
+    return Share(group.rank, group.size, batch.page_size // group.size if name == "ascend" else 1)
+
+
+def own_pool(whole: KVCache, share: Share) -> KVCache:
     """What one rank holds of a pool; the rows of new tokens, which a pass stores, are left out by `rank_runner`."""
+    size = share.size
     common = whole.size // size, whole.page_size // size, whole.dtype
     if isinstance(whole, MLATokenToKVPool):
         mine = MLATokenToKVPool(*common, whole.kv_lora_rank, whole.qk_rope_head_dim, whole.layer_num, whole.device)
@@ -66,17 +121,19 @@ def own_pool(whole: KVCache, size: int, rank: int) -> KVCache:
         mine, pairs = own, [(own.k_buffer, whole.k_buffer), (own.v_buffer, whole.v_buffer)]
     for own_buffers, buffers in pairs:
         for own_buffer, buffer in zip(own_buffers, buffers, strict=True):
-            own_buffer.copy_(buffer[rank::size])
+            own_buffer.copy_(buffer[share.has(torch.arange(len(buffer), device=buffer.device))])
     return mine
 
 
-def rank_runner(batch: Batch, group: RankGroup, comm: str = "ag_rs", implementation: str = "auto") -> ModelRunner:
+def rank_runner(
+    name: str, batch: Batch, group: RankGroup, comm: str = "ag_rs", implementation: str = "auto"
+) -> ModelRunner:
     """A batch's runner as one rank has it: with its share of the rows, but for those that the pass is to store."""
-    whole, size = batch.runner.token_to_kv_pool, group.size
-    pool = own_pool(whole, size, group.rank)
+    whole, size, share = batch.runner.token_to_kv_pool, group.size, share_of(name, batch, group)
+    pool = own_pool(whole, share)
     new = batch.forward_batch.out_cache_loc
     for buffer in pool.named_buffers(batch.layer.layer_id).values():
-        buffer[new[new % size == group.rank] // size] = 7.0
+        buffer[share.own(new[share.has(new)])] = 7.0
     return replace(
         batch.runner,
         token_to_kv_pool=pool,
@@ -96,20 +153,29 @@ def rows_of(batch: Batch, group: RankGroup) -> tuple[torch.Tensor, torch.Tensor,
 
 
 def attend_spread(tp: TensorParallel, cases: list[Case]) -> list[torch.Tensor]:
-    """[tokens, own heads, v_head_dim] of each case on one rank; every row that the pass stored is where it belongs."""
-    return [attend_one(tp.context, case) for case in cases]
+    """[tokens, own heads, v_head_dim] of each case on one rank."""
+    group = tp.context
+    return [attend_one(group, one.backend, one.batch(group.size), one.comm, one.implementation) for one in cases]
 
 
-def attend_one(group: RankGroup, case: Case) -> torch.Tensor:
-    batch = case.batch(group.size)
-    runner = rank_runner(batch, group, case.comm, case.implementation)
-    backend = create_attention_backend(case.backend, runner)
+def attend_one(
+    group: RankGroup,
+    name: str,
+    batch: Batch,
+    comm: str = "ag_rs",
+    implementation: str = "auto",
+    asked: ForwardBatch | None = None,
+    **options: Any,
+) -> torch.Tensor:
+    """One rank's heads; every row that the pass stored is where it belongs."""
+    runner = rank_runner(name, batch, group, comm, implementation)
+    backend = create_attention_backend(name, runner)
     assert isinstance(backend, ContextParallelBackend)
-    forward_batch = replace(batch.forward_batch, token_to_kv_pool=runner.token_to_kv_pool)
+    forward_batch = replace(asked or batch.forward_batch, token_to_kv_pool=runner.token_to_kv_pool)
     backend.prepare(forward_batch)
     q, k, v, layer = rows_of(batch, group)
-    o = backend.forward(q, k, v, layer, forward_batch)
-    kept = own_pool(batch.runner.token_to_kv_pool, group.size, group.rank).named_buffers(layer.layer_id)
+    o = backend.forward(q, k, v, layer, forward_batch, **options)
+    kept = own_pool(batch.runner.token_to_kv_pool, share_of(name, batch, group)).named_buffers(layer.layer_id)
     page = runner.page_size  # after the dummy page, where the others' rows went
     for name, buffer in runner.token_to_kv_pool.named_buffers(layer.layer_id).items():
         assert torch.equal(buffer[page:].float(), kept[name][page:].float()), f"{name} rows of rank {group.rank}"
@@ -125,7 +191,7 @@ def merge_spread(tp: TensorParallel, o: torch.Tensor, lse: torch.Tensor, comm: s
 def replay_spread(tp: TensorParallel, case: Case) -> torch.Tensor:
     """A decode over buffers that were captured for a batch of one more request, each of one token."""
     group, batch = tp.context, case.batch(tp.context.size)
-    runner = rank_runner(batch, group, case.comm, case.implementation)
+    runner = rank_runner(case.backend, batch, group, case.comm, case.implementation)
     backend, count = create_attention_backend(case.backend, runner), len(case.lens)
     static = replace(
         batch.forward_batch,

@@ -13,7 +13,7 @@ import torch
 
 from sglab.attention.arithmetic import PagedRows
 from sglab.attention.arithmetic.paged_rows import indptr_of
-from sglab.attention.dcp.layout import dcp_lens
+from sglab.attention.dcp.layout import Share
 from sglab.engine import BadArgumentError, ForwardBatch, KVCache
 from sglab.engine.rank_group import RankGroup
 
@@ -37,21 +37,21 @@ class GatheredPrefix:
     rows: PagedRows
 
     @classmethod
-    def of(cls, batch: ForwardBatch, own_table: torch.Tensor, group: RankGroup) -> GatheredPrefix:
+    def of(cls, batch: ForwardBatch, req_to_token: torch.Tensor, share: Share) -> GatheredPrefix:
         """
         Args:
-            own_table: [rows of the request pool, a rank's rows], as `layout.own_table`.
+            req_to_token: int32 [rows of the request pool, tokens], all ranks' slots.
         """
         prefixes, new = batch.extend_prefix_lens_cpu, batch.extend_seq_lens_cpu
         if prefixes is None or new is None or batch.extend_seq_lens is None or batch.extend_prefix_lens is None:
             remedy = "ForwardBatch.init_new fills them from the worker batch."
             raise BadArgumentError("forward_batch.extend_prefix_lens_cpu", "prefixes of an extend", None, remedy)
-        device, size = batch.seq_lens.device, group.size
+        size, table = share.size, share.table(req_to_token[batch.req_pool_indices])
         before = batch.extend_prefix_lens.to(torch.int64)
         held = -(-before // size)  # by the rank that has most
         request, at = _positions(held, sum(-(-prefix // size) for prefix in prefixes))
-        mine = at < dcp_lens(before, size, group.rank)[request]
-        local = own_table[batch.req_pool_indices[request], at].to(torch.int64)
+        mine = at < share.lens(before)[request]
+        local = table[request, at.clamp(max=table.shape[1] - 1)].to(torch.int64)
         of, token = _positions(before, sum(prefixes))
         starts = torch.cumsum(held, 0) - held
         order = token % size * len(at) + starts[of] + token // size
@@ -61,7 +61,7 @@ class GatheredPrefix:
         cached = (ends - before)[request] + at
         indices = torch.where(at < before[request], cached, first_new[request] + at - before[request]).to(torch.int32)
         rows = PagedRows(indptr_of(batch.extend_seq_lens), indptr, indices, max(new, default=0))
-        return cls(indptr, indices, torch.where(mine, local, 0).to(device), order, rows)
+        return cls(indptr, indices, torch.where(mine, local, 0), order, rows)
 
     def buffer(self, pool: KVCache, layer_id: int, new: torch.Tensor, group: RankGroup) -> torch.Tensor:
         """All keys of the pass in the pool's dtype, [prefix and new tokens, 1, dim]; every rank must call it at once.

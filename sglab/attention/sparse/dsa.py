@@ -10,15 +10,22 @@ are quantised into, FlashMLA's sparse operators run: see `records`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots_of_table
 from sglab.attention.arithmetic.chosen import IndexRows, check_chosen, rows_of_chosen
+from sglab.attention.arithmetic.merging import Partial
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities, UnsupportedError
+from sglab.attention.capabilities import (
+    CAUSAL_MODES,
+    GRAPH_MODES,
+    MLA_CHAINS_SPREAD,
+    Capabilities,
+    UnsupportedError,
+)
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import StepBuffers, steps
 from sglab.attention.rows import save_and_get_kv, save_kv, whole_query
@@ -72,6 +79,14 @@ class DeepseekSparseAttnBackend(AttentionBackend):
         logit_cap=True,
         sinks=True,
         rope_apart=True,
+        dcp=replace(
+            MLA_CHAINS_SPREAD,
+            page_sizes=(1, 64),
+            kv_dtypes=("float8_e4m3fn",),
+            topk_indices=True,
+            gathers_prefix=False,
+            tokens_apart=True,
+        ),
     )
 
     def __init__(
@@ -189,10 +204,13 @@ class DeepseekSparseAttnBackend(AttentionBackend):
         pool = inputs.forward_batch.token_to_kv_pool
         if isinstance(pool, MLARecordTokenToKVPool):
             return self._attend_records(inputs, pool)
+        return self.attend_partial(inputs)[0]
+
+    def attend_partial(self, inputs: AttentionInputs) -> Partial:
         keys, values = save_and_get_kv(inputs)
         rows = self._dense() if inputs.topk_indices is None else self._chosen(inputs.topk_indices)
         scoring, chosen = scoring_of(inputs.layer, inputs.sinks), self.implementation
-        return attend_rows(whole_query(inputs), keys, values, rows, scoring, implementation=chosen)[0]
+        return attend_rows(whole_query(inputs), keys, values, rows, scoring, implementation=chosen)
 
     def _dense(self) -> PagedRows:
         """Every key that a token may see: a row per token where the table has one, else one per request."""

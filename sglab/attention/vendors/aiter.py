@@ -14,7 +14,7 @@ import torch
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of
 from sglab.attention.arithmetic.merging import Partial
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, MLA_DECODES_SPREAD, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, MLA_CHAINS_SPREAD, Capabilities
 from sglab.attention.flashinfer.indices import GraphBuffers, IndicesUpdater
 from sglab.attention.flashinfer.wrapper import Shape, Wrapper
 from sglab.attention.inputs import AttentionInputs
@@ -208,7 +208,7 @@ class AiterMLAAttnBackend(AiterAttnBackend):
         AiterAttnBackend.capabilities,
         kinds=("mla",),
         drafts="chain",
-        dcp=replace(MLA_DECODES_SPREAD, kv_dtypes=("float8_e4m3fn",), head_dims=(), rope_apart=False),
+        dcp=replace(MLA_CHAINS_SPREAD, kv_dtypes=("float8_e4m3fn",), head_dims=(), rope_apart=False),
     )
 
 

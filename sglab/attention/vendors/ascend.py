@@ -13,10 +13,11 @@ import torch
 
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots_of_table
 from sglab.attention.arithmetic.chosen import IndexRows, check_chosen, rows_of_chosen
+from sglab.attention.arithmetic.merging import Partial
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.arithmetic.score_functions import alibi
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, MLA_CHAINS_SPREAD, Capabilities
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import longest, page_table_of, steps, token_table
 from sglab.attention.rows import check_encoder, save_and_get_kv, whole_query
@@ -142,6 +143,9 @@ class AscendAttnBackend(AttentionBackend):
         return AscendMetadata(tables, lens, query_tokens=batch.tokens_per_request, captured=True)
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
+        return self.attend_partial(inputs)[0]
+
+    def attend_partial(self, inputs: AttentionInputs) -> Partial:
         made, layer, batch = self.forward_metadata, inputs.layer, inputs.forward_batch
         if layer.is_cross_attention:
             check_encoder(inputs)
@@ -170,7 +174,7 @@ class AscendAttnBackend(AttentionBackend):
         scoring, chosen = scoring_of(layer, inputs.sinks), self.implementation
         falls = None if inputs.slopes is None else alibi(inputs.slopes)
         q = whole_query(inputs)
-        return attend_rows(q, keys, values, rows, scoring, implementation=chosen, score_mod=falls)[0]
+        return attend_rows(q, keys, values, rows, scoring, implementation=chosen, score_mod=falls)
 
     def _slots(self, made: AscendMetadata, positions: torch.Tensor, qo_indptr: torch.Tensor) -> torch.Tensor:
         """Of the positions that an indexer chose, through the block tables; −1 stays −1."""
@@ -196,7 +200,20 @@ class AscendMLAAttnBackend(AscendAttnBackend):
     """MLA, with the tokens of DeepSeek-V3.2's indexer where a layer has one."""
 
     capabilities = replace(
-        AscendAttnBackend.capabilities, kinds=("mla",), alibi=False, topk_indices=True, rope_apart=True
+        AscendAttnBackend.capabilities,
+        kinds=("mla",),
+        alibi=False,
+        topk_indices=True,
+        rope_apart=True,
+        dcp=replace(
+            MLA_CHAINS_SPREAD,
+            kv_dtypes=(),
+            head_dims=(),
+            topk_indices=True,
+            gathers_prefix=False,
+            tokens_apart=True,
+            pages_apart=True,
+        ),
     )
 
     def index_rows(self, forward_batch: ForwardBatch) -> IndexRows:

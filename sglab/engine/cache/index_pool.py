@@ -26,6 +26,8 @@ class NSATokenToKVPool(MLATokenToKVPool):
         index_dtype: of the keys. float8_e4m3fn: quantised, with a float32 scale each, page by page: first a page's
             keys, then its scales. Another: rows [size + page_size, index_head_dim]. None: rows of the pool's dtype,
             beside FP8 in bfloat16.
+        shared_by: ranks that share the requests: latent rows are those of one rank, index keys those of all of them, by
+            the slots of all.
     """
 
     name = "NSATokenToKVPool"
@@ -42,6 +44,7 @@ class NSATokenToKVPool(MLATokenToKVPool):
         device: str | torch.device = "cpu",
         start_layer: int = 0,
         index_dtype: torch.dtype | None = None,
+        shared_by: int = 1,
     ) -> None:
         super().__init__(size, page_size, dtype, kv_lora_rank, qk_rope_head_dim, layer_num, device, start_layer)
         if index_dtype not in INDEX_DTYPES:
@@ -49,12 +52,13 @@ class NSATokenToKVPool(MLATokenToKVPool):
             raise BadArgumentError("index_dtype", expected, index_dtype, "None: the pool's.")
         self.index_head_dim = index_head_dim
         self.index_dtype = index_dtype or (torch.bfloat16 if self.store_dtype == torch.uint8 else dtype)
-        shape, stored = (size + page_size, index_head_dim), self.index_dtype
+        self.index_slots = (size + page_size) * shared_by
+        shape, stored = (self.index_slots, index_head_dim), self.index_dtype
         if self.packs_index_keys:
             if index_head_dim != DIM:
                 remedy = "Other dims are kept in rows: leave index_dtype out."
                 raise BadArgumentError("index_head_dim", f"{DIM} for keys in FP8", index_head_dim, remedy)
-            shape, stored = (self.num_pages + 1, page_bytes(page_size)), torch.uint8
+            shape, stored = (self.index_slots // page_size, page_bytes(page_size)), torch.uint8
         self._index_keys = [zeroed(shape, stored, self.device) for _ in range(layer_num)]
 
     @property
@@ -74,7 +78,7 @@ class NSATokenToKVPool(MLATokenToKVPool):
 
     def set_index_k_buffer(self, layer: RadixAttention, loc: torch.Tensor, index_k: torch.Tensor) -> None:
         """Store the keys [n, index_head_dim] of `loc`'s tokens in their rows."""
-        self._check_loc(loc)
+        self._check_loc(loc, self.index_slots)
         buffer = self.get_index_k_buffer(layer.layer_id)
         self._check_rows("index_k", index_k, loc, (buffer.shape[1],))
         buffer[loc] = index_k.to(buffer.dtype)
@@ -83,7 +87,7 @@ class NSATokenToKVPool(MLATokenToKVPool):
         self, layer: RadixAttention, loc: torch.Tensor, index_k: torch.Tensor, index_k_scale: torch.Tensor
     ) -> None:
         """Store quantised keys, e4m3 [n, 128], and their scales, float32 [n, 1], of `loc`'s tokens in their pages."""
-        self._check_loc(loc)
+        self._check_loc(loc, self.index_slots)
         buffer = self.get_index_k_with_scale_buffer(layer.layer_id)
         set_index_k_scale_buffer(buffer, loc, index_k, index_k_scale, self.page_size, check_values=False)
 

@@ -140,19 +140,24 @@ class KVCache(ABC):
                 name, f"shape {(loc.numel(), *row_shape)}", tuple(rows.shape), "Pass one row per slot of loc."
             )
 
-    def _check_loc(self, loc: torch.Tensor) -> None:
-        """Slots of this pool, each once; their values only where reading them does not wait for a GPU."""
+    def _check_loc(self, loc: torch.Tensor, count: int | None = None) -> None:
+        """Slots of this pool, each once; their values only where reading them does not wait for a GPU.
+
+        Args:
+            count: how many there are; None: the pool's.
+        """
         arguments.indices("loc", loc, "Take slots from the pool's allocator.")
         if not reads_values(None, loc.device):
             return
+        count = self.size + self.page_size if count is None else count
         slots = loc.numpy()  # no operation, which a graph under way would record
-        if slots.size == 1 and 0 <= slots.item() < self.size + self.page_size:
+        if slots.size == 1 and 0 <= slots.item() < count:
             return
         slots = np.sort(slots, axis=None)
         if not len(slots):
             return
-        if slots[0] < 0 or slots[-1] >= self.size + self.page_size:
-            expected = f"slots 0..{self.size + self.page_size - 1} of {self.name}"
+        if slots[0] < 0 or slots[-1] >= count:
+            expected = f"slots 0..{count - 1} of {self.name}"
             outside = int(slots[0] if slots[0] < 0 else slots[-1])
             raise BadArgumentError("loc", expected, outside, "Take slots from the pool's allocator.")
         real = slots[np.searchsorted(slots, self.page_size) :]  # padded rows share the dummy page
