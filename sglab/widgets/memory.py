@@ -19,6 +19,7 @@ from sglab.gpu import GpuError
 from .base import Widget, command
 from .changes import Versions
 from .following import follow, launch_name, not_a_launch
+from .selection import selection
 from .wire import WireArray
 
 RANK_BIT = {"shared": 24, "tensor": 32}
@@ -114,16 +115,21 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
     # Moving
 
     @command
-    def go(self, moment: int, wanted: Sequence[dict[str, Any]] = ()) -> None:
+    def go(
+        self, moment: int, wanted: Sequence[dict[str, Any]] = (), selected: Mapping[str, Any] | None = None
+    ) -> None:
         """Moves the session to just after the first `moment` of the moments.
 
         Args:
             wanted: slices of tensors that the page looks at: they cross with what they belong to.
+            selected: what the page has selected beside the moment, which it selects when it is there.
         """
         if not 0 <= moment <= len(self._moments):
             raise ValueError(f"moment must be 0 to {len(self._moments)}; got {moment}")
         self._seek(int(self._moments[moment - 1]) + 1 if moment else 0)
         self._show_with(wanted)
+        if selected is not None:
+            selection.take({**selected, "moment": self.position, "launch": self.launch_name})
 
     @command
     def follow(self, position: int, wanted: Sequence[dict[str, Any]] = ()) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from typing import Any
 
 import traitlets
@@ -69,7 +70,11 @@ class Selection(traitlets.HasTraits):
     def _selected_on_page(self, change: dict[str, Any]) -> None:
         value = change["new"]
         if value.get("by") == "page":
-            self.set_trait("value", {name: value[name] for name in value if name in FACETS})
+            self.take(value)
+
+    def take(self, selected: Mapping[str, Any]) -> None:
+        """Takes over what a page has selected; no widget hears of it from here."""
+        self.set_trait("value", {name: selected[name] for name in selected if name in FACETS})
 
 
 selection = Selection()

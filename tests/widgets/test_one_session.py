@@ -124,3 +124,21 @@ def test_a_move_under_way_ends_when_a_cell_begins_again(session: Session) -> Non
     session.restart()
     assert widget.look({})["job"] is None and session.now == 0
     assert session.run().reason == "end"
+
+
+def test_a_step_tells_python_of_the_selection_too(session: Session) -> None:
+    """In the message that moves: one of its own would make the notebook busy once more."""
+    shared = SharedMemory(session)
+    heard: list[dict[str, object]] = []
+    sglab.widgets.selection.observe(lambda change: heard.append(change["new"]), "value")
+    try:
+        shared.go(1, selected={"address": "smem+0x400", "moment": 3, "launch": "another", "by": "page"})
+        assert heard == [{"address": "smem+0x400", "moment": shared.position, "launch": shared.launch_name}]
+        shared.go(2)
+        assert len(heard) == 1
+        with pytest.raises(ValueError, match="moment"):
+            shared.go(10_000, selected={"cta": 0})
+        assert len(heard) == 1
+    finally:
+        sglab.widgets.selection.unobserve_all("value")
+        sglab.widgets.selection.clear()

@@ -1,7 +1,7 @@
 // A grid of cells on a canvas: scrolls over any number of rows and columns, draws only what is visible, and can be
 // walked with the keyboard. What a cell means is the caller's business.
 
-import { framed, h } from "./dom";
+import { framed, h, setAttributes } from "./dom";
 import type { Disposer } from "./emitter";
 import { pixelRatio } from "./pixels";
 import type { Theme } from "./theme";
@@ -113,7 +113,7 @@ export class CellGrid {
   }
 
   setLabel(label: string): void {
-    this.#scroller.setAttribute("aria-label", label);
+    setAttributes(this.#scroller, { "aria-label": label });
   }
 
   setGeometry(geometry: Geometry): void {

@@ -35,6 +35,31 @@ export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
 
+/** Sets attributes; false takes one away. What is so already is left alone: each write costs the page a frame. */
+export function setAttributes(element: Element, attributes: Attributes): void {
+  for (const [name, value] of Object.entries(attributes)) {
+    const wanted = value === undefined || value === false ? null : value === true ? "" : String(value);
+    if (element.getAttribute(name) === wanted) continue;
+    if (wanted === null) element.removeAttribute(name);
+    else element.setAttribute(name, wanted);
+  }
+}
+
+/**
+ * Replaces those children that differ from the wanted ones: the others keep their layout, their images and the focus.
+ * A control that does something else must differ in an attribute, such as a `data-` of what it goes to.
+ */
+export function replaceChanged(parent: Element, wanted: readonly (Element | string)[]): void {
+  const before = [...parent.childNodes];
+  for (const [i, each] of wanted.entries()) {
+    const node = typeof each === "string" ? document.createTextNode(each) : each;
+    const known = before[i];
+    if (!known) parent.append(node);
+    else if (!known.isEqualNode(node)) known.replaceWith(node);
+  }
+  for (const extra of before.slice(wanted.length)) extra.remove();
+}
+
 let counter = 0;
 
 /** An id no other element of this page has, not even one of another bundle. */

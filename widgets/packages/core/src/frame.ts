@@ -2,7 +2,7 @@
 
 import type { Header, Source } from "@sglab/protocol";
 import { DISCONNECTED } from "./channel";
-import { h, setText, uniqueId } from "./dom";
+import { h, replaceChanged, setAttributes, setText, uniqueId } from "./dom";
 import type { Disposer } from "./emitter";
 import { showHelp } from "./help";
 import { attachKeys, type KeyBinding } from "./keys";
@@ -136,14 +136,15 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
       setText(title, header.title);
       const { subject: short, whole = "" } = header;
       if (subject.textContent !== short) subject.replaceChildren(...subjectParts(short));
-      subject.title = short.includes(whole) ? short : `${short}\n${whole}`;
+      setAttributes(subject, { title: short.includes(whole) ? short : `${short}\n${whole}` });
       setText(badge, header.badge.text);
-      badge.title = header.badge.title;
+      setAttributes(badge, { title: header.badge.title });
     },
     setPlaceholder(shown) {
-      placeholder.replaceChildren(...(shown ? placeholderParts(shown) : []));
-      placeholder.dataset.kind = shown?.kind ?? "";
-      root.dataset.placeholder = shown?.kind ?? "";
+      replaceChanged(placeholder, shown ? placeholderParts(shown) : []);
+      const kind = shown?.kind ?? "";
+      setAttributes(placeholder, { "data-kind": kind });
+      setAttributes(root, { "data-placeholder": kind });
       body.hidden = shown !== null;
     },
     notify(kind, text) {

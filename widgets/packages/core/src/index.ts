@@ -13,14 +13,14 @@ export {
   SvgPaint,
 } from "./colors";
 export { definitions } from "./definitions";
-export { framed, h, revealWithin, s, setText, uniqueId } from "./dom";
+export { framed, h, replaceChanged, revealWithin, s, setAttributes, setText, uniqueId } from "./dom";
 export { Disposer, Emitter } from "./emitter";
 export * as format from "./format";
 export { type Frame, makeFrame, type Placeholder } from "./frame";
 export type { KeyBinding } from "./keys";
 export { type LegendItem, legendMark, legendScale } from "./legend";
 export { formatLengths, parseLengths } from "./lengths";
-export { missedMoment } from "./mirror";
+export { missedMoment, selectTold } from "./mirror";
 export { pictureOf, pixelsOf } from "./picture";
 export { pixelRatio } from "./pixels";
 export { followRun } from "./recorded";

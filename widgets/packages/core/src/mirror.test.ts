@@ -2,7 +2,7 @@ import type { AnyModel } from "@anywidget/types";
 import type { Common, Traits } from "@sglab/protocol";
 import { expect, test } from "vitest";
 import { Disposer } from "./emitter";
-import { mirrorSelection } from "./mirror";
+import { mirrorSelection, selectTold } from "./mirror";
 import { selectionStore } from "./selection";
 
 let scopes = 0;
@@ -83,4 +83,15 @@ test("a view that is made after Python has selected shows it", () => {
   widgets[0]?.python({ warp: 2, by: "python", turn: 1 });
   widgets[0]?.mount();
   expect(store.value).toEqual({ warp: 2 });
+});
+
+test("what a command has told Python is not told again, and counts for a view that is made later", () => {
+  const { store, widgets, sent } = page(2);
+  for (const widget of widgets) widget.python({ warp: 2, by: "python", turn: 1 });
+  selectTold(() => store.set({ moment: 4 }, {}));
+  expect(sent).toEqual([]);
+  widgets[1]?.disposer.dispose();
+  widgets[1]?.mount();
+  store.set({ moment: 5 }, {});
+  expect(sent.map(([, value]) => value)).toEqual([{ moment: 5, by: "page" }]);
 });

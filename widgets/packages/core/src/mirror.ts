@@ -13,6 +13,8 @@ interface Mirrors {
   reported: WeakSet<object>;
   /** What models keep of Python's selections although the page has selected since. */
   past: WeakSet<object>;
+  /** What is selected now has reached Python already. */
+  told?: boolean;
 }
 
 const KEY = Symbol.for("sglab.mirrors.v1");
@@ -25,6 +27,17 @@ function sharedMirrors(): Mirrors {
   return shared;
 }
 
+/** Selects what Python knows already, because a command has told it: no message follows. */
+export function selectTold(select: () => void): void {
+  const shared = sharedMirrors();
+  shared.told = true;
+  try {
+    select();
+  } finally {
+    shared.told = false;
+  }
+}
+
 /**
  * Selections made on the page reach Python once, and those made in Python reach the page; neither comes back as an echo.
  * `connected`: whether what this model sends arrives.
@@ -35,7 +48,8 @@ export function mirrorSelection(
   disposer: Disposer,
   connected: () => boolean,
 ): void {
-  const { origins, reported, past } = sharedMirrors();
+  const shared = sharedMirrors();
+  const { origins, reported, past } = shared;
   origins.add(model);
   const fromPython = () => {
     const selected = model.get("selected") ?? {};
@@ -48,6 +62,7 @@ export function mirrorSelection(
     selection.on((value, origin) => {
       if (typeof origin === "object" && origin !== null && origins.has(origin)) return;
       past.add(model.get("selected") ?? {});
+      if (shared.told) reported.add(value);
       if (reported.has(value) || !connected()) return;
       reported.add(value);
       model.set("selected", { ...value, by: "page" });

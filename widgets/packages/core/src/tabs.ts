@@ -1,6 +1,6 @@
 // A row of tabs, each with a count, over one panel.
 
-import { h, uniqueId } from "./dom";
+import { h, setAttributes, uniqueId } from "./dom";
 import type { Disposer } from "./emitter";
 
 export interface Tab {
@@ -67,6 +67,6 @@ export class Tabs {
     if (!button) return;
     const text = `${this.#labels.get(id)}${count ? ` ${count}` : ""}`;
     if (button.textContent !== text) button.textContent = text;
-    button.dataset.alarming = String(alarming && count > 0);
+    setAttributes(button, { "data-alarming": alarming && count > 0 ? "true" : "false" });
   }
 }

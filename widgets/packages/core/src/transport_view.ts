@@ -1,6 +1,6 @@
 // The transport's controls: ⏮ ◀ ▶/⏸ ▶| ⏭, step size, slider with marks, speed, and the readout.
 
-import { h, s, setText } from "./dom";
+import { h, s, setAttributes, setText } from "./dom";
 import type { Disposer } from "./emitter";
 import { count } from "./format";
 import { SPEEDS, type Transport } from "./transport";
@@ -74,22 +74,21 @@ export function transportView(transport: Transport, disposer: Disposer): HTMLEle
     for (const control of [forward, last]) control.disabled = position >= track.length && !track.open;
     const empty = track.length === 0 && !track.open;
     for (const control of [play, slider, size, speed]) control.disabled = empty;
-    bar.title = empty ? NOTHING : "";
-    size.title = empty ? NOTHING : "Step size";
-    speed.title = empty ? NOTHING : "Steps per second when playing";
-    slider.max = String(track.length);
-    bar.setAttribute("aria-busy", String(transport.moving));
-    size.value = transport.granularity.id;
-    speed.value = String(transport.speed);
-    slider.value = String(position);
+    setAttributes(bar, { title: empty ? NOTHING : "", "aria-busy": transport.moving ? "true" : "false" });
+    setAttributes(size, { title: empty ? NOTHING : "Step size" });
+    setAttributes(speed, { title: empty ? NOTHING : "Steps per second when playing" });
+    setAttributes(slider, { max: track.length });
+    setValue(size, transport.granularity.id);
+    setValue(speed, String(transport.speed));
+    setValue(slider, String(position));
     const text = track.describe(position);
     const time = track.time?.(position);
     const end = track.open ? "" : ` of ${count(track.length)}${track.atLeast ? " or more" : ""}`;
     const name = track.name?.(position) ?? `step ${count(position)}${end}`;
     setText(counter, `${name}${time ? ` · ${time}` : ""}`);
-    slider.setAttribute("aria-valuetext", `${name}: ${text}`);
+    setAttributes(slider, { "aria-valuetext": `${name}: ${text}` });
     // A screen reader cannot keep up with playback: it hears the last sentence when playback stops.
-    sentence.setAttribute("aria-live", playing ? "off" : "polite");
+    setAttributes(sentence, { "aria-live": playing ? "off" : "polite" });
     setText(sentence, text);
   };
   const bar = h(
@@ -103,6 +102,10 @@ export function transportView(transport: Transport, disposer: Disposer): HTMLEle
   disposer.add(() => transport.dispose());
   update();
   return bar;
+}
+
+function setValue(control: HTMLInputElement | HTMLSelectElement, value: string): void {
+  if (control.value !== value) control.value = value;
 }
 
 function button(name: Icon, label: string, run: () => void): HTMLButtonElement {

@@ -5,7 +5,7 @@ import type { Piece } from "./highlight";
 import { type Kept, KeptChildren } from "./kept_children";
 
 export const LINE_HEIGHT = 18;
-const BEYOND = 6; // lines drawn outside of the window
+const BEYOND = 3; // lines drawn outside of the window
 
 export interface LineLook {
   /** Marks of the warps that are here; `key` distinguishes them from others. */
@@ -72,13 +72,14 @@ export class CodePane {
     const box = this.#box;
     disposer.listen(box, "scroll", () => {
       this.#top = box.scrollTop;
+      this.#holdGutters(box.scrollLeft > 0);
       this.redraw();
     });
     // not on "scroll": boxes that change their size scroll, too
     for (const kind of ["wheel", "touchmove"] as const)
       disposer.listen(box, kind, () => this.#leave(), { passive: true });
     disposer.listen(box, "pointerdown", (event) => {
-      if (event.target === box) this.#leave(); // its scroll bar
+      if (event.target === box) this.#leave(); // one of its scroll bars
       this.#pressed = this.#lineOf(event);
     });
     const release = () => {
@@ -178,6 +179,12 @@ export class CodePane {
 
   #leave(): void {
     this.#followed = 0;
+    this.#holdGutters(true);
+  }
+
+  /** Line numbers stay while the code scrolls sideways. Each that could is a layer, which every step would pay for. */
+  #holdGutters(hold: boolean): void {
+    this.#box.toggleAttribute("data-sideways", hold);
   }
 
   focus(): void {

@@ -1,6 +1,6 @@
 // The toolbar: runs, the way to the cursor, search; and what a long move is doing.
 
-import { format, h } from "@sglab/core";
+import { format, h, setText } from "@sglab/core";
 import type { State } from "./protocol";
 
 export interface ControlEvents {
@@ -66,7 +66,7 @@ export class Controls {
   show(state: State, live: boolean): void {
     this.#halt.hidden = !state.job;
     this.#measure.hidden = state.complete || Boolean(state.job) || !live;
-    this.#progress.textContent = state.job ? words(state) : "";
+    setText(this.#progress, state.job ? words(state) : "");
   }
 }
 

@@ -29,14 +29,25 @@ export class KeptChildren {
   }
 }
 
-/** Replaces what an element shows; the focus goes to the control that has taken the place of the one that had it. */
+const CONTROLS = "button, input, select, summary, [tabindex]";
+
+/** Replaces what an element shows, unless it is text that is there already; the focus goes to the control that has taken the place of the one that had it. */
 export function replaceKeepingFocus(parent: HTMLElement, children: HTMLElement[]): void {
+  const plain = children.every((child) => !child.matches(CONTROLS) && !child.querySelector(CONTROLS));
+  if (plain && saysSame(parent, children)) return;
   const before = document.activeElement;
   const name = before && before !== parent && parent.contains(before) ? nameOf(before) : undefined;
   parent.replaceChildren(...children);
   if (name === undefined) return;
-  const controls = [...parent.querySelectorAll<HTMLElement>("button, input, select, summary, [tabindex]")];
+  const controls = [...parent.querySelectorAll<HTMLElement>(CONTROLS)];
   controls.find((control) => nameOf(control) === name)?.focus({ preventScroll: true });
+}
+
+function saysSame(parent: HTMLElement, children: HTMLElement[]): boolean {
+  const { childNodes } = parent;
+  return (
+    childNodes.length === children.length && children.every((child, i) => childNodes[i]?.isEqualNode(child))
+  );
 }
 
 function nameOf(control: Element): string {

@@ -4,7 +4,7 @@ import type { CanvasPaint, Rect, Theme } from "@sglab/core";
 import { colorOf, inkFor, NAN_COLOR, type Range } from "@sglab/memory/cividis";
 import { type NumberFormat, numberOf, type Register, textOf } from "./registers";
 
-/** A register as a row. operand: of the instruction at which the warp is; range: of its lanes' values. */
+/** A register as a row. operand: of the instruction at which the warp is; range and summary: of its lanes' values. */
 export interface RegisterLine {
   register: Register;
   operand: boolean;

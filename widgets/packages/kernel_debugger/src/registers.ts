@@ -1,5 +1,6 @@
 // Registers as they come: bytes of 32 lanes; and what people read: numbers in the base and type they choose.
 
+import type { Range } from "@sglab/memory/cividis";
 import { float16 } from "@sglab/protocol";
 import type { RegisterRow, State } from "./protocol";
 
@@ -99,6 +100,19 @@ export function floatText(value: number): string {
   const size = Math.abs(value);
   const text = size >= 1e6 || size < 1e-4 ? value.toExponential(3) : String(Number(value.toPrecision(5)));
   return text.replaceAll("-", "−");
+}
+
+/** The least and the greatest finite value of the lanes of `mask`. */
+export function rangeOf(register: Register, mask: number, format: NumberFormat): Range {
+  let low = Number.POSITIVE_INFINITY;
+  let high = Number.NEGATIVE_INFINITY;
+  for (let lane = 0; lane < LANES; lane++) {
+    const value = numberOf(register, lane, format);
+    if (!((mask >>> lane) & 1) || !Number.isFinite(value)) continue;
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  }
+  return { low, high };
 }
 
 /** What all lanes have in common: one value, a line through them, or a range. */

@@ -1,6 +1,15 @@
 // The live registers of the focused warp: a row per register, a column per lane, colour or numbers in the cells.
 
-import { CellGrid, type Disposer, h, sharedPaint, type Theme, type Tooltip } from "@sglab/core";
+import {
+  CellGrid,
+  type Disposer,
+  h,
+  setAttributes,
+  setText,
+  sharedPaint,
+  type Theme,
+  type Tooltip,
+} from "@sglab/core";
 import type { Range } from "@sglab/memory/cividis";
 import { replaceKeepingFocus } from "./kept_children";
 import type { State } from "./protocol";
@@ -9,8 +18,8 @@ import {
   byName,
   LANES,
   type NumberFormat,
-  numberOf,
   type Register,
+  rangeOf,
   readRegisters,
   summary,
   textOf,
@@ -119,7 +128,8 @@ export class RegistersView {
     const warp = state.warps.find(({ cta, warp }) => cta === state.focus?.[0] && warp === state.focus[1]);
     this.#without = withoutRegisters(state.focus !== null, warp?.groups.length === 0);
     this.#mask = warp?.groups[state.focus?.[2] ?? 0]?.[1] ?? 0;
-    this.#title.textContent = this.#title.title = title;
+    setText(this.#title, title);
+    setAttributes(this.#title, { title });
     this.#operands = new Set(instruction.match(/%[\w.$]+/g) ?? []);
     this.#layout();
   }
@@ -154,20 +164,34 @@ export class RegistersView {
         (!query || name.toLowerCase().includes(query) || type.includes(query)),
     );
     this.#rows = wanted
-      .map((register) => ({
-        register,
-        operand: this.#operands.has(register.name),
-        range: this.#range(register, format),
-        summary: summary(register, this.#mask, format),
-      }))
+      .map((register) => this.#line(register, format))
       .sort((a, b) => Number(b.operand) - Number(a.operand) || byName(a.register.name, b.register.name));
     const none = this.#all.length ? "No register matches." : this.#without;
-    this.#empty.textContent = none;
+    setText(this.#empty, none);
     this.#empty.hidden = this.#rows.length > 0;
     this.#grid.element.hidden = this.#rows.length === 0;
     this.#grid.setLabel(`Registers by lane, ${this.#rows.length} of ${this.#all.length}`);
     this.#measure();
     this.#showLanes();
+  }
+
+  /** What is painted is worked out for rows in sight only. */
+  #line(register: Register, format: NumberFormat): RegisterLine {
+    const mask = this.#mask;
+    let range: Range | undefined;
+    let text: string | undefined;
+    return {
+      register,
+      operand: this.#operands.has(register.name),
+      get range() {
+        range ??= rangeOf(register, mask, format);
+        return range;
+      },
+      get summary() {
+        text ??= summary(register, mask, format);
+        return text;
+      },
+    };
   }
 
   #measure(): void {
@@ -203,18 +227,6 @@ export class RegistersView {
     for (let lane = 0; lane < LANES; lane++)
       longest = Math.max(longest, textOf(register, lane, this.#numbers).length);
     return longest;
-  }
-
-  #range(register: Register, format: NumberFormat): Range {
-    let low = Number.POSITIVE_INFINITY;
-    let high = Number.NEGATIVE_INFINITY;
-    for (let lane = 0; lane < LANES; lane++) {
-      const value = numberOf(register, lane, format);
-      if (!((this.#mask >>> lane) & 1) || !Number.isFinite(value)) continue;
-      low = Math.min(low, value);
-      high = Math.max(high, value);
-    }
-    return { low, high };
   }
 
   #describe(row: number, lane: number): string | undefined {

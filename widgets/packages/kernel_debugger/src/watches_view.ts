@@ -1,7 +1,8 @@
 // Watched memory: expressions and their values at this moment, those that changed marked.
 
-import { type Disposer, format, h } from "@sglab/core";
+import { type Disposer, format, h, replaceChanged, setAttributes } from "@sglab/core";
 import type { Tensor } from "@sglab/protocol";
+import { replaceKeepingFocus } from "./kept_children";
 import type { Finding, State, Watch } from "./protocol";
 import { floatAt, floatText } from "./registers";
 import { warpName } from "./warp_looks";
@@ -71,8 +72,10 @@ export class WatchesView {
   }
 
   show(state: State): void {
-    this.#input.placeholder = `${state.names.slice(0, 3).join(", ")}, smem+0x400*8:f32`;
-    this.#input.title = `${state.help} Names: ${state.names.join(", ")}`;
+    setAttributes(this.#input, {
+      placeholder: `${state.names.slice(0, 3).join(", ")}, smem+0x400*8:f32`,
+      title: `${state.help} Names: ${state.names.join(", ")}`,
+    });
     if (state.moved !== this.#moved) {
       this.#before = this.#shown;
       this.#shown = new Map(state.watches.map((watch) => [watch.expression, valuesOf(watch)]));
@@ -83,9 +86,11 @@ export class WatchesView {
       { class: "kd-note" },
       this.live ? state.help : "No memory was watched when this page was saved.",
     );
-    this.#names.replaceChildren(...this.#offers(state));
-    this.#list.replaceChildren(
-      ...(state.watches.length ? state.watches.map((each) => this.#watch(each, state)) : [help]),
+    replaceChanged(this.#names, this.#offers(state)); // a button does what its title says
+    const { watches } = state;
+    replaceKeepingFocus(
+      this.#list,
+      watches.length ? watches.map((each) => this.#watch(each, state)) : [help],
     );
   }
 

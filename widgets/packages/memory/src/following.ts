@@ -11,6 +11,7 @@ import {
   type Motion,
   missedMoment,
   type SelectionStore,
+  selectTold,
   type Transport,
   whenInSight,
 } from "@sglab/core";
@@ -92,9 +93,12 @@ export function followSession(options: FollowOptions): Following {
   }
 
   const go = async (moment: number) => {
-    await source.call("go", { moment, wanted: source.read() });
+    const before = selection.value;
+    await source.call("go", { moment, wanted: source.read(), selected: { ...before } });
     await drawn;
-    announce();
+    // a message of its own would make the notebook busy once more, and the page draw that
+    if (selection.value === before) selectTold(announce);
+    else announce();
   };
 
   function announce(): void {

@@ -1,6 +1,6 @@
 // Small pieces of the memory widgets' panes.
 
-import { type Frame, h, definitions as list } from "@sglab/core";
+import { type Frame, h, definitions as list, replaceChanged, setAttributes } from "@sglab/core";
 import { cssGradient, type Range } from "./cividis";
 import type { Finding } from "./protocol";
 import { short } from "./words";
@@ -31,7 +31,7 @@ export function menu<T extends string>(
   return {
     root: h("label", { class: "smv-label" }, `${label} `, select),
     show: (value) => {
-      select.value = value;
+      if (select.value !== value) select.value = value;
     },
   };
 }
@@ -51,7 +51,7 @@ export function switcher<T extends string>(
     root: h("div", { class: "smv-switch", role: "group", "aria-label": label }, ...buttons),
     show: (value) => {
       for (const button of buttons)
-        button.setAttribute("aria-pressed", String(button.dataset.value === value));
+        setAttributes(button, { "aria-pressed": String(button.dataset.value === value) });
     },
   };
 }
@@ -79,8 +79,8 @@ export function scaleParts({ low, high }: Range, what: string): HTMLElement[] {
 export function showDetails({ details, root }: Frame, parts: readonly HTMLElement[]): void {
   const before = document.activeElement;
   const focused = before && before !== details && details.contains(before) ? before.textContent : undefined;
-  details.replaceChildren(...parts);
-  if (focused === undefined) return;
+  replaceChanged(details, parts);
+  if (focused === undefined || before === document.activeElement) return;
   const same = [...details.querySelectorAll("button")].find(({ textContent }) => textContent === focused);
   (same ?? root).focus({ preventScroll: true });
 }
@@ -100,6 +100,7 @@ export function findingParts(
   const items = findings.map((finding) => {
     const sign = finding.severity === "error" ? "▲" : "△";
     const press = button(name(finding), `Select ${name(finding)}`, () => go(finding));
+    press.dataset.at = `${finding.rank} ${finding.address}`;
     return h("li", { class: `smv-${finding.severity}` }, `${sign} ${finding.text} `, press);
   });
   return [

@@ -10,6 +10,7 @@ import {
   none,
   optional,
   type PushedSlice,
+  type Selection,
   type SliceName,
   type Source,
   text,
@@ -39,6 +40,8 @@ export interface Code {
   source: string;
 }
 
+/** What the page will have selected once the session is there; Python adds the moment. */
+const selected = optional(dict<Selection>());
 const wanted = optional(list<SliceName>());
 
 export const MEMORY = extend(COMMON, {
@@ -51,7 +54,7 @@ export const MEMORY = extend(COMMON, {
     stale: int(),
   },
   commands: {
-    go: command({ moment: int(), wanted }, none()),
+    go: command({ moment: int(), wanted, selected }, none()),
     follow: command({ position: int(), wanted }, none()),
     catch_up: command({ wanted }, none()),
   },

@@ -75,13 +75,17 @@ export function makeToolbar(source: SharedMemorySource, disposer: Disposer, acti
       ctas.value = String(launch.cta);
       tileBox.hidden = followBox.hidden = contents.root.hidden = !all.length;
       address.hidden = launch.empty !== "";
+      const names = all.map((each) => `${smem(each.start)}: ${each.name}`);
       tiles.replaceChildren(
         h("option", { value: -1, hidden: true }, "–"),
-        ...all.map((each) => h("option", { value: each.id }, `${smem(each.start)}: ${each.name}`)),
+        ...all.map(({ id }, i) => h("option", { value: id }, names[i])),
       );
+      // a menu as wide as its entries measures all of them whenever another is chosen
+      const longest = Math.max(0, ...names.map(({ length }) => length));
+      tiles.style.setProperty("--ssm-longest", `${longest}ch`);
     },
     show(tile, content) {
-      tiles.value = String(tile);
+      if (tiles.value !== String(tile)) tiles.value = String(tile);
       contents.show(content);
     },
     focusAddress: () => address.focus(),

@@ -108,8 +108,9 @@ export function detailParts(
   const press = (moment: number): HTMLElement => {
     const text = eventText(facts, moment);
     const title = `${codeOf(facts, moment)?.opcode ?? ""}: go to where it was issued`;
-    const link = h("button", { type: "button", class: "sg-link", title }, text);
-    link.addEventListener("click", () => goToEvent(facts.moments.position[moment] as number));
+    const event = facts.moments.position[moment] as number;
+    const link = h("button", { type: "button", class: "sg-link", title, "data-event": event }, text);
+    link.addEventListener("click", () => goToEvent(event));
     return link;
   };
   const placeOf = ({ rank, address }: Finding): CellPlace => ({
@@ -166,7 +167,12 @@ function tileList(tiles: Tile[], selected: number, dark: boolean, pick: (id: num
     const [, lane, , column] = tile.blocks[0] as [number, number, number, number];
     const button = h(
       "button",
-      { type: "button", class: "sg-button", "aria-pressed": String(tile.id === selected) },
+      {
+        type: "button",
+        class: "sg-button",
+        "aria-pressed": String(tile.id === selected),
+        "data-tile": tile.id,
+      },
       swatch,
       `${tileName(tile)} at ${addressText(lane, column)}`,
     );

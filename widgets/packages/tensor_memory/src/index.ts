@@ -9,6 +9,7 @@ import {
   framed,
   h,
   makeFrame,
+  replaceChanged,
   type TourStep,
   Transport,
   watchTheme,
@@ -160,7 +161,7 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
         following.goToEvent(event),
       ),
     );
-    legend.replaceChildren(...legendParts(now.facts, mode, now.shown.regions, format, range, dark, now.warp));
+    replaceChanged(legend, legendParts(now.facts, mode, now.shown.regions, format, range, dark, now.warp));
   });
   const redraw = () => redrawFrame.schedule();
   disposer.add(() => redrawFrame.cancel());
