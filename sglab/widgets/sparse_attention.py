@@ -11,6 +11,7 @@ import traitlets
 from sglab.attention.sparse.choices import RULES, Rows
 from sglab.attention.sparse.comparison import Outcome, budgets, compare
 from sglab.engine import BadArgumentError, arguments
+from sglab.serving.execution import torch_threads
 from sglab.workbench.recorders.attention import AttentionRun, record_attention
 
 from .base import Widget, asset, command
@@ -19,6 +20,9 @@ WHERE = (
     "Queries, keys and values are those of the model's own layer, run over this prompt. Probabilities, choices and "
     "errors were computed from them in float64; bytes and FLOPs are counted."
 )
+
+ONE_THREADS_PAIRS = 1 << 20
+"""Of heads, queries and keys: fewer are compared sooner by one thread than by several that wait for each other."""
 
 
 class SparseAttention(Widget):
@@ -72,7 +76,10 @@ class SparseAttention(Widget):
 
     def _of(self, layer: int) -> dict[str, list[Outcome]]:
         if layer not in self._found:
-            self._found[layer] = {name: compare(self.run.layers[layer], name) for name in RULES}
+            rows = self.run.layers[layer]
+            pairs = rows.heads * rows.tokens**2
+            with torch_threads(1 if pairs <= ONE_THREADS_PAIRS else None):
+                self._found[layer] = {name: compare(rows, name) for name in RULES}
         return self._found[layer]
 
     def _show(self, layer: int) -> None:

@@ -1,9 +1,9 @@
-"""A model's own queries, keys and values of one layer: the model runs over tokens, into the slots that they have."""
+"""A model's own queries, keys and values of its layers: the model runs over tokens, into the slots that they have."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -20,6 +20,8 @@ from sglab.engine import (
     arguments,
 )
 from sglab.models import CausalLM
+from sglab.serving.config import EngineConfig
+from sglab.serving.execution import torch_threads
 from sglab.workbench.forward_pass import worker_batch
 
 
@@ -37,18 +39,23 @@ def attention_shape(model: CausalLM, layer: int) -> ModelConfig:
     return shape
 
 
-class Watched:
-    """A backend that keeps one layer's queries.
-
-    Attributes:
-        layer, q: that layer, and [tokens, heads, head_dim] of its last call.
-    """
+class LayerQueries(NamedTuple):
+    """What a layer was called with: itself, and [tokens, heads, head_dim]."""
 
     layer: RadixAttention
     q: torch.Tensor
 
-    def __init__(self, backend: AttnBackend, layer_id: int) -> None:
-        self._backend, self._layer_id = backend, layer_id
+
+class Watched:
+    """A backend that keeps the queries of some layers.
+
+    Attributes:
+        seen: layer -> its last call.
+    """
+
+    def __init__(self, backend: AttnBackend, layer_ids: Sequence[int]) -> None:
+        self._backend, self._layer_ids = backend, frozenset(layer_ids)
+        self.seen: dict[int, LayerQueries] = {}
 
     def forward(
         self,
@@ -59,26 +66,32 @@ class Watched:
         forward_batch: ForwardBatch,
         **options: Any,
     ) -> torch.Tensor:
-        if layer.layer_id == self._layer_id:
+        if layer.layer_id in self._layer_ids:
             rows, rope = q.view(len(q), layer.tp_q_head_num, -1), options.get("q_rope")
-            self.layer, self.q = layer, rows.clone() if rope is None else torch.cat((rows, rope), -1)
+            kept = rows.clone() if rope is None else torch.cat((rows, rope), -1)
+            self.seen[layer.layer_id] = LayerQueries(layer, kept)
         return self._backend.forward(q, k, v, layer, forward_batch, **options)
 
 
-def run_tokens(runner: ModelRunner, reqs: Sequence[Req], model: CausalLM, layer: int) -> Watched:
+def run_tokens(
+    runner: ModelRunner, reqs: Sequence[Req], model: CausalLM, layers: Sequence[int]
+) -> dict[int, LayerQueries]:
     """One prefill of all tokens of these requests, from the first on, into the runner's pool.
 
+    On a CPU with as many threads as an engine would take: a small model waits longer for a second one than it gains.
+
     Returns:
-        the layer and its queries, request after request.
+        layer -> the layer and its queries, request after request.
     """
     lengths = [req.kv_committed_len for req in reqs]
     made = worker_batch(runner.req_to_token_pool, list(reqs), lengths, ForwardMode.EXTEND)
     forward_batch = ForwardBatch.init_new(made, runner)
     backend = create_attention_backend("torch_native", runner)
     backend.prepare(forward_batch)
-    watched = Watched(backend, layer)
+    watched = Watched(backend, layers)
     forward_batch.attn_backend = watched
     assert forward_batch.positions is not None
-    with torch.no_grad():
+    threads = EngineConfig().threads(sum(each.numel() for each in model.parameters()))
+    with torch.no_grad(), torch_threads(threads if model.device.type == "cpu" else None):
         model(forward_batch.input_ids, forward_batch.positions, forward_batch)
-    return watched
+    return watched.seen

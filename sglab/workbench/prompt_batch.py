@@ -42,7 +42,7 @@ def prompt_batch(
     token_ids = tokens_of(prompts, model)
     loaded = model if isinstance(model, CausalLM) else load_model(model, dtype=dtype, device=device)
     batch = batch_for(loaded, token_ids, layer, page_size, layout)
-    seen = run_tokens(batch.runner, batch.reqs, loaded, layer)
+    seen = run_tokens(batch.runner, batch.reqs, loaded, [layer])[layer]
     last = torch.tensor([len(ids) for ids in token_ids], device=loaded.device).cumsum(0) - 1
     batch.layer, batch.q = seen.layer, seen.q[last]
     batch.forward_batch.input_ids = torch.tensor([ids[-1] for ids in token_ids], device=loaded.device)

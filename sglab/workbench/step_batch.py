@@ -22,8 +22,6 @@ from sglab.engine.recording import NodeState, Recording
 from sglab.engine.recording.recording import StepPools
 from sglab.engine.scheduler import StepRecord
 from sglab.models import CausalLM
-from sglab.serving.config import EngineConfig
-from sglab.serving.execution import torch_threads
 from sglab.serving.pools import kv_pool
 from sglab.workbench.batch import Batch
 from sglab.workbench.layer_rows import attention_shape, run_tokens
@@ -52,12 +50,11 @@ def step_batch(recording: Recording, step: int, layer: int = 0, *, dtype: str | 
         raise BadArgumentError("recording", "one with a model, of engine.record()", type(model).__name__, "Make one.")
     attention_shape(model, layer)
     batch = _batch(recording, record, pools, model)
-    rows, threads = [], EngineConfig().threads(sum(each.numel() for each in model.parameters()))
-    with torch_threads(threads if model.device.type == "cpu" else None):
-        for req, new in zip(batch.reqs, batch.new_tokens, strict=True):  # one by one: they may share slots
-            seen = run_tokens(batch.runner, [req], model, layer)
-            batch.layer = seen.layer
-            rows.append(seen.q[-new:])
+    rows = []
+    for req, new in zip(batch.reqs, batch.new_tokens, strict=True):  # one by one: they may share slots
+        seen = run_tokens(batch.runner, [req], model, [layer])[layer]
+        batch.layer = seen.layer
+        rows.append(seen.q[-new:])
     batch.q = torch.cat(rows)
     return batch if dtype is None else _converted(batch, model, arguments.dtype("dtype", dtype))
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
-from sglab.attention.sparse.choices import RULES
-from sglab.attention.sparse.comparison import budgets, compare
+from sglab.attention.sparse.choices import RULES, Rows
+from sglab.attention.sparse.comparison import Outcome, budgets, compare
 from sglab.engine import BadArgumentError
-from sglab.widgets import SparseAttention
+from sglab.models.deepseek import DeepseekV2ForCausalLM
+from sglab.serving.execution import torch_threads
+from sglab.widgets import SparseAttention, sparse_attention
 from sglab.workbench import AttentionRun, record_attention
 
 PROMPT = "A little cat sat."
@@ -65,3 +68,25 @@ def test_what_it_cannot_show_is_refused_by_name() -> None:
 def test_a_saved_page_has_every_rule() -> None:
     saved = shown().saved()
     assert {f"{name}.{part}" for name in RULES for part in ("chosen", "error", "mass")} < set(saved["tensors"])
+
+
+def test_a_small_model_reads_the_prompt_once_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several threads that wait for each other took 40 s under load for what one does in 4."""
+    passes: list[int] = []
+    compared: list[int] = []
+    forward = DeepseekV2ForCausalLM.forward
+
+    def counted(self: DeepseekV2ForCausalLM, *args: Any, **kwargs: Any) -> Any:
+        passes.append(torch.get_num_threads())
+        return forward(self, *args, **kwargs)
+
+    def watched(rows: Rows, rule: str) -> list[Outcome]:
+        compared.append(torch.get_num_threads())
+        return compare(rows, rule)
+
+    monkeypatch.setattr(DeepseekV2ForCausalLM, "forward", counted)
+    monkeypatch.setattr(sparse_attention, "compare", watched)
+    with torch_threads(2):
+        SparseAttention(PROMPT)
+        assert torch.get_num_threads() == 2
+    assert passes == [1] and compared == [1] * len(RULES)

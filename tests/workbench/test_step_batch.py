@@ -25,7 +25,7 @@ class Kept:
 
         def forward_batch(worker_batch: Any) -> Any:
             batch = type(worker).forward_batch(worker, worker_batch)
-            batch.attn_backend = kept.watched = Watched(worker.backend, LAYER)
+            batch.attn_backend = kept.watched = Watched(worker.backend, [LAYER])
             return batch
 
         def sample(logits: Any, batch: Any, inputs: Any) -> Any:
@@ -39,7 +39,7 @@ class Kept:
         pool = engine.runner.token_to_kv_pool
         keys, values = pool.get_key_buffer(LAYER).clone(), pool.get_value_buffer(LAYER).clone()
         table = engine.runner.req_to_token_pool.req_to_token.clone()
-        self.passes.append({"q": self.watched.q, "k": keys, "v": values, "table": table, "batch": batch})
+        self.passes.append({"q": self.watched.seen[LAYER].q, "k": keys, "v": values, "table": table, "batch": batch})
 
 
 @pytest.mark.parametrize("page", [1, 4])

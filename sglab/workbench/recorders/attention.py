@@ -58,8 +58,7 @@ def record_attention(
         raise BadArgumentError("layers", "one at least", "none", "Leave it out for all.")
     batch = batch_for(loaded, [ids], asked[0], 1, "contiguous")
     found = []
-    for layer in asked:
-        seen = run_tokens(batch.runner, batch.reqs, loaded, layer)
+    for layer, seen in run_tokens(batch.runner, batch.reqs, loaded, asked).items():
         pool, slots = batch.runner.token_to_kv_pool, batch.slots(0)
         group = seen.layer.tp_q_head_num // seen.layer.tp_k_head_num
         keys, values = (buffer[slots].double().cpu() for buffer in pool.get_kv_buffer(layer))
