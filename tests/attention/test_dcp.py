@@ -262,7 +262,9 @@ def test_a_graph_reads_this_ranks_share(name: str, kind: str, mode: str) -> None
     case = Case(name, [9, 5, 30] if drafts else [9, 1, 30], prefixes, "a2a", implementation, options)
     found = on_ranks(2, replay_spread, case, drafts, dcp_size=2)
     expected = reference(case.batch(2)).o
-    assert max_error(torch.cat(found, 1), expected) <= TOLERANCE[options["dtype"]] * max(1.0, float(expected.abs().max()))
+    assert max_error(torch.cat(found, 1), expected) <= TOLERANCE[options["dtype"]] * max(
+        1.0, float(expected.abs().max())
+    )
 
 
 @pytest.mark.parametrize("name", ["dsa", "ascend"])
@@ -289,7 +291,9 @@ def test_ranks_attend_to_what_an_indexer_chose(extends: bool, name: str) -> None
             slots = batch.slots(i)[row[row >= 0].long()]
             logits = batch.q[token].double() @ keys[slots, 0].T * batch.sm_scale
             expected = logits.softmax(-1) @ values[slots, 0]
-            assert max_error(found[token], expected) <= TOLERANCE[options["dtype"]] * max(1.0, float(expected.abs().max()))
+            assert max_error(found[token], expected) <= TOLERANCE[options["dtype"]] * max(
+                1.0, float(expected.abs().max())
+            )
 
 
 # What is refused.
@@ -328,7 +332,11 @@ def test_what_a_share_cannot_serve_is_refused_before_anything_is_written() -> No
     window = "layer.sliding_window_size: expected -1 .* for triton with dcp_size 2, got 3. No backend here serves it"
     for changes, options, message in (
         ({"sliding_window_size": 3}, {}, window),
-        ({"attn_type": AttentionType.ENCODER_ONLY}, {}, "layer.attn_type: expected AttentionType.DECODER for triton with"),
+        (
+            {"attn_type": AttentionType.ENCODER_ONLY},
+            {},
+            "layer.attn_type: expected AttentionType.DECODER for triton with",
+        ),
         ({"xai_temperature_len": 4}, {}, "layer.xai_temperature_len: expected -1 for triton with dcp_size 2"),
         ({}, {"sinks": torch.zeros(2)}, "sinks: expected None for triton with dcp_size 2"),
         ({}, {"score_mod": lambda s, *_: s}, "score_mod: expected None for triton with dcp_size 2"),

@@ -22,6 +22,15 @@ LATENT_512 = {**DEEPSEEK, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "max_posi
 """What kernels of absorbed MLA are made for."""
 
 
+INDEXED = {
+    **LATENT_512,
+    "architectures": ["DeepseekV32ForCausalLM"],
+    "index_topk": 16,
+    "index_head_dim": 128,
+    "index_n_heads": 4,
+}
+
+
 @pytest.fixture(autouse=True)
 def forked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ranks, "_start", fork_follower)
@@ -68,6 +77,8 @@ def test_tokens_are_those_of_one_process(config: dict[str, Any], options: dict[s
         ("trtllm_mla", LATENT_512),
         ("cutedsl_mla", LATENT_512),
         ("aiter", LATENT_512),
+        ("dsa", INDEXED),
+        ("ascend", INDEXED),
     ],
 )
 def test_other_backends_in_16_bits(backend: str, config: dict[str, Any], tmp_path: Path) -> None:
@@ -77,10 +88,12 @@ def test_other_backends_in_16_bits(backend: str, config: dict[str, Any], tmp_pat
     prompt, found = [*shared, 5, 6, 7], []
     wanted: dict[str, Any] = {"return_logprob": True, "logprob_start_len": 129}
     for ranks in ({}, {"tp_size": 2, "dcp_size": 2, "dist_timeout": 60}):
-        options = {"attention_backend": backend, "max_total_tokens": 512, **ranks}
+        options = {"attention_backend": backend, "max_total_tokens": 768, **ranks}
+        options |= {"page_size": 16} if backend == "ascend" else {}
         with sglab.Engine(tmp_path, device="cpu", dtype="bfloat16", check_invariants=True, **options) as engine:
             engine.generate(shared, {"temperature": 0, "max_new_tokens": 1})
             out = engine.generate(prompt, {"temperature": 0, "max_new_tokens": 3, "ignore_eos": True}, **wanted)
+            assert engine.config.dcp_size == ranks.get("dcp_size", 1)
             assert out.cached_tokens >= 128
             found.append(out)
     alone, spread = found
@@ -160,16 +173,25 @@ def test_what_cannot_share_a_context_is_refused(tmp_path: Path) -> None:
         ({"tp_size": 2, "dcp_size": 0}, "dcp_size: expected"),
         ({**two, "dcp_comm_backend": "fi_a2a"}, "dcp_comm_backend: expected .*ag_rs"),
         ({"tp_size": 2, "dcp_comm_backend": "a2a"}, "dcp_comm_backend: expected None with dcp_size 1, got a2a"),
-        ({**two, "speculative_algorithm": "NGRAM"}, "speculative_algorithm: expected its default with dcp_size above 1"),
+        (
+            {**two, "speculative_algorithm": "NGRAM"},
+            "speculative_algorithm: expected its default with dcp_size above 1",
+        ),
         ({**two, "enable_hierarchical_cache": True}, "enable_hierarchical_cache: expected its default with dcp_size"),
         ({**two, "enable_two_batch_overlap": True}, "enable_two_batch_overlap: expected its default with dcp_size"),
-        ({**two, "enable_piecewise_cuda_graph": True}, "enable_piecewise_cuda_graph: expected its default with dcp_size"),
+        (
+            {**two, "enable_piecewise_cuda_graph": True},
+            "enable_piecewise_cuda_graph: expected its default with dcp_size",
+        ),
         ({**two, "attention_backend": "fa3"}, "dcp_size: expected 1 for fa3, got 2"),
         (
             {**two, "attention_backend": "intel_xpu", "cuda_graph": True, "dtype": "bfloat16"},
             "cuda_graph: expected no CUDA graph for intel_xpu with dcp_size 2",
         ),
-        ({**two, "enable_deterministic_inference": True}, "enable_deterministic_inference: expected False for triton with"),
+        (
+            {**two, "enable_deterministic_inference": True},
+            "enable_deterministic_inference: expected False for triton with",
+        ),
         ({**two, "kv_cache_dtype": "fp4_mx_block16"}, "kv_cache_dtype: expected .* for triton with dcp_size 2"),
         ({**two, "page_size": 4, "chunked_prefill_size": 4}, "chunked_prefill_size: expected at least page_size 8"),
     ):

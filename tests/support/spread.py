@@ -183,7 +183,9 @@ def attend_one(
     return o.view(len(q), layer.tp_q_head_num, layer.v_head_dim)
 
 
-def merge_spread(tp: TensorParallel, o: torch.Tensor, lse: torch.Tensor, comm: str) -> tuple[torch.Tensor, torch.Tensor]:
+def merge_spread(
+    tp: TensorParallel, o: torch.Tensor, lse: torch.Tensor, comm: str
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Partial results of all ranks, [ranks, tokens, heads, dim] and [ranks, tokens, heads], as one of them joins its own
     with the others'."""
     return merge_over_ranks((o[tp.rank], lse[tp.rank]), tp.context, comm)

@@ -157,7 +157,9 @@ def main(wheel: str) -> None:
         for page, size in ((1, 2), (4, 4), (32, 4), (64, 2))
         for rank in range(size)
     }
-    tables = {str(size): list_of(pages(size)) for size in sorted({each["page"] * each["size"] for each in golden.values()})}
+    tables = {
+        str(size): list_of(pages(size)) for size in sorted({each["page"] * each["size"] for each in golden.values()})
+    }
     given = {"rows": ROWS, "lens": LENS, "prefixes": PREFIXES, "new": NEW, "chosen": CHOSEN, "drafts": DRAFTS}
     made = {"source": "sglang 0.5.23", **given, "tables": tables, "ranks": golden, "merged": merged(load)}
     OUT.write_text(json.dumps(made) + "\n", "utf-8")
