@@ -258,8 +258,8 @@ def kv_pool(
         if shape.index_head_dim:
             dim = shape.index_head_dim
             with_keys = NSARecordTokenToKVPool if records else NSATokenToKVPool
-            kept = {"index_dtype": index_dtype, "shared_by": model.tp.dcp_size}
-            return with_keys(tokens, page, dtype, rank, rope, layers, dim, model.device, **kept)
+            sizes, shared_by = (rank, rope, layers, dim), model.tp.dcp_size
+            return with_keys(tokens, page, dtype, *sizes, model.device, index_dtype=index_dtype, shared_by=shared_by)
         plain = MLARecordTokenToKVPool if records else MLATokenToKVPool
         return plain(tokens, page, dtype, rank, rope, layers, model.device)
     heads = shape.get_num_kv_heads(model.tp.attention.kv_heads.size)

@@ -254,7 +254,7 @@ def graphs_of(name: str, kind: str) -> list[str]:
     ("name", "kind", "mode"), [(*each, mode) for each in SHARING if each[0] != "nsa" for mode in graphs_of(*each)]
 )
 def test_a_graph_reads_this_ranks_share(name: str, kind: str, mode: str) -> None:
-    """Captured over requests of one token, or that and a chain of drafts, and replayed over others, with a padded row."""
+    """Captured over short requests, and replayed over others, with a padded row."""
     options = {**shape_of(name, kind), "num_heads": 4}
     implementation = "reference" if name in ("triton", "flashmla") else "auto"
     drafts = 4 if mode == "TARGET_VERIFY" else 0
@@ -301,7 +301,8 @@ def test_ranks_attend_to_what_an_indexer_chose(extends: bool, name: str) -> None
 
 def made(name: str, kind: str = "mha", page_size: int = 1, **options: Any) -> tuple[AttentionBackend, Any]:
     """A backend of rank 0 of 2, whose collectives would fail."""
-    shape = {"num_heads": 4, "num_kv_heads": 2, "head_dim": 16} if kind == "mha" else {"num_heads": 4}
+    shape: dict[str, Any] = {"num_heads": 4}
+    shape |= {"num_kv_heads": 2, "head_dim": 16} if kind == "mha" else {}
     shape |= {"dtype": "bfloat16", "kind": kind, **options}
     batch = sglab.extend_batch([9, 20], [4, 8], page_size=2 * page_size, **shape)
     return create_attention_backend(name, rank_runner(name, batch, Alone(0, 2))), batch
@@ -354,7 +355,7 @@ def test_rows_that_no_rank_has_are_refused() -> None:
     backend.prepare(batch.forward_batch)  # beyond this rank's pool, within all of theirs
     slots = batch.runner.token_to_kv_pool_allocator.size + 8
     batch.req_to_token[batch.req_pool_indices[0], 2] = slots
-    with pytest.raises(PageTableError, match=f"request 0, token 2: expected a slot 8..{slots - 1} of the pool"):
+    with pytest.raises(PageTableError, match=rf"request 0, token 2: expected a slot 8\.\.{slots - 1} of the pool"):
         backend.prepare(batch.forward_batch)
 
 

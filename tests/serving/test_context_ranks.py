@@ -46,7 +46,7 @@ def tokens(path: Path, prompts: list[list[int]], **options: Any) -> list[list[in
 @pytest.mark.parametrize(("config", "options"), [
     pytest.param(LLAMA, {"tp_size": 2, "dcp_size": 2, "chunked_prefill_size": 8}, id="llama, chunks"),
     pytest.param(
-        LLAMA, {"tp_size": 4, "dcp_size": 2, "page_size": 2, "dcp_comm_backend": "a2a"}, id="a KV head for each two ranks"
+        LLAMA, {"tp_size": 4, "dcp_size": 2, "page_size": 2, "dcp_comm_backend": "a2a"}, id="a KV head for two ranks"
     ),
     pytest.param(LLAMA, {"tp_size": 4, "dcp_size": 4, "disable_overlap_schedule": False}, id="four ranks, overlap"),
     pytest.param(

@@ -111,18 +111,18 @@ def share_of(name: str, batch: Batch, group: RankGroup) -> Share:
 def own_pool(whole: KVCache, share: Share) -> KVCache:
     """What one rank holds of a pool; the rows of new tokens, which a pass stores, are left out by `rank_runner`."""
     size = share.size
-    common = whole.size // size, whole.page_size // size, whole.dtype
+    slots, page, dtype, layers, device = whole.size // size, whole.page_size // size, whole.dtype, 1, whole.device
+    mine: KVCache
     if isinstance(whole, MLATokenToKVPool):
-        mine = MLATokenToKVPool(*common, whole.kv_lora_rank, whole.qk_rope_head_dim, whole.layer_num, whole.device)
-        pairs = [(mine.kv_buffer, whole.kv_buffer)]
+        mine = MLATokenToKVPool(slots, page, dtype, whole.kv_lora_rank, whole.qk_rope_head_dim, layers, device)
     else:
         assert isinstance(whole, MHATokenToKVPool)
-        shape = whole.head_num, whole.head_dim, whole.layer_num, whole.device, whole.v_head_dim
-        own = MHATokenToKVPool(*common, *shape)
-        mine, pairs = own, [(own.k_buffer, whole.k_buffer), (own.v_buffer, whole.v_buffer)]
-    for own_buffers, buffers in pairs:
-        for own_buffer, buffer in zip(own_buffers, buffers, strict=True):
-            own_buffer.copy_(buffer[share.has(torch.arange(len(buffer), device=buffer.device))])
+        heads, dim, v_dim = whole.head_num, whole.head_dim, whole.v_head_dim
+        mine = MHATokenToKVPool(slots, page, dtype, heads, dim, layers, device, v_dim)
+    theirs = whole.named_buffers(0)
+    for name, own_buffer in mine.named_buffers(0).items():
+        here = share.has(torch.arange(len(theirs[name]), device=device))
+        own_buffer.copy_(theirs[name][here])
     return mine
 
 
@@ -186,14 +186,14 @@ def attend_one(
 def merge_spread(
     tp: TensorParallel, o: torch.Tensor, lse: torch.Tensor, comm: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Partial results of all ranks, [ranks, tokens, heads, dim] and [ranks, tokens, heads], as one of them joins its own
-    with the others'."""
+    """Partial results of all ranks, [ranks, tokens, heads, dim] and [ranks, tokens, heads], as one of them joins its
+    own with the others'."""
     return merge_over_ranks((o[tp.rank], lse[tp.rank]), tp.context, comm)
 
 
 def replay_spread(tp: TensorParallel, case: Case, drafts: int = 0) -> torch.Tensor:
-    """A decode, or the verification of a chain, over buffers that were captured for a batch of one more request, each of
-    one token before it."""
+    """A decode, or the verification of a chain, over buffers that were captured for a batch of one more request, each
+    of one token before it."""
     group, batch = tp.context, case.batch(tp.context.size)
     runner = rank_runner(case.backend, batch, group, case.comm, case.implementation)
     backend, count = create_attention_backend(case.backend, runner), len(case.lens)

@@ -115,10 +115,10 @@ def of_rank(load: Any, page: int, size: int, rank: int) -> dict[str, Any]:
     ascend.get_dcp_lens, ascend.get_dcp_chain_spec_lens = layout.get_dcp_lens, layout.get_dcp_chain_spec_lens
     backend = SimpleNamespace(page_size=page, req_to_token=table, speculative_num_draft_tokens=DRAFTS)
     tables = ascend.AscendAttnBackend._get_kv_lens_and_block_tables
-    names = ("seq_lens", "block_tables")
-    made["ascend, decode"] = dict(zip(names, map(list_of, tables(backend, lens, rows)), strict=True))
+    both = ("seq_lens", "block_tables")
+    made["ascend, decode"] = dict(zip(both, map(list_of, tables(backend, lens, rows)), strict=True))
     drafted = map(list_of, tables(backend, lens + DRAFTS, rows, is_spec=True))
-    made["ascend, chain"] = dict(zip(names, drafted, strict=True))
+    made["ascend, chain"] = dict(zip(both, drafted, strict=True))
     made["ascend, chosen"] = {"positions": list_of(layout.remap_dcp_sparse_indices(chosen, size, rank, page))}
     return made
 
@@ -134,7 +134,7 @@ def merged(load: Any) -> dict[str, Any]:
     for rank in range(size):
         group = SimpleNamespace(world_size=size, rank_in_group=rank)
         group.all_gather = lambda x, dim: lse.flatten(0, 1)
-        group.all_reduce = lambda x: scaled.append(x.clone()) or x
+        group.all_reduce = lambda x: (x, scaled.append(x.clone()))[0]  # type: ignore[func-returns-value]
         comm.cp_lse_ag_out_rs_mha(o[rank].clone(), lse[rank], group)
     whole = sum(scaled)
     assert isinstance(whole, torch.Tensor)
@@ -147,7 +147,7 @@ def main(wheel: str) -> None:
     sys.meta_path.insert(0, Finder(Path(wheel)))
     on_the_cpu()
     load = lambda name: __import__(f"sglang.{name}", fromlist=["x"])  # noqa: E731
-    golden = {
+    golden: dict[str, dict[str, Any]] = {
         f"page {page}, rank {rank} of {size}": {
             "page": page,
             "size": size,
