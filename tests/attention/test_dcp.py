@@ -344,7 +344,7 @@ def test_what_a_share_cannot_serve_is_refused_before_anything_is_written() -> No
     ):
         with pytest.raises(UnsupportedError, match=message):
             backend.forward(q, k, v, replace(layer, **changes), batch.forward_batch, **options)
-    with pytest.raises(UnsupportedError, match="forward_batch.forward_mode: expected .* for triton with dcp_size 2"):
+    with pytest.raises(UnsupportedError, match=r"forward_batch.forward_mode: expected .* for triton with dcp_size 2"):
         backend.prepare(verify_batch(batch, [4, 8], [-1, 0, 1, 2, 3]))
     assert torch.equal(before, pool.get_key_buffer(0))
 

@@ -142,15 +142,20 @@ def test_any_schedule(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("comm", "joins"), [("ag_rs", ["all_gather", "reduce_scatter"]), ("a2a", ["all_to_all"])])
 def test_what_ranks_exchange_is_recorded(comm: str, joins: list[str], tmp_path: Path) -> None:
-    """A decode gathers queries and joins results; a prompt without a prefix asks nothing of the others."""
+    """A decode gathers queries and joins results; a prompt without a prefix asks nothing of the others. Of two kinds of
+    gathering the last is that of LSEs."""
     q.write_checkpoint(tmp_path, LLAMA, drawn(LLAMA))
     options = {"tp_size": 2, "dcp_size": 2, "dcp_comm_backend": comm, "dist_timeout": 60}
     with sglab.Engine(tmp_path, device="cpu", dtype="float32", **options) as engine:
         with record_ranks(engine) as run:
             engine.generate([5, 6, 7], {"temperature": 0, "max_new_tokens": 2})
+        moved = {joint.any.kind: joint.moved for joint in run.of_pass(1) if joint.any.module_class == "RadixAttention"}
         prefill, decode = ([joint.any for joint in run.of_pass(step)] for step in (0, 1))
     inside = [[one.kind for one in each if one.module_class == "RadixAttention"] for each in (prefill, decode)]
     assert inside == [[], ["all_gather", *joins]]
+    heads, results = LLAMA["num_attention_heads"], 4 * 16  # bytes of a head's
+    of_a_rank = {"ag_rs": {"all_gather": 4 * heads, "reduce_scatter": 2 * results}, "a2a": {"all_to_all": 2 * results + 8}}
+    assert {kind: moved[kind] for kind in of_a_rank[comm]} == of_a_rank[comm]
 
 
 def test_each_rank_has_half_of_the_rows_and_all_ranks_the_slots(tmp_path: Path) -> None:
