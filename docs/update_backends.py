@@ -52,20 +52,22 @@ block of a diffusion model: its tokens see each other where the layer says so (`
 ## Contexts that ranks share
 
 With `Engine(tp_size=2, dcp_size=2)` (SGLang's decode context parallelism) neighbouring ranks share every request: the
-keys of slot s lie on rank s % dcp_size, in row s // dcp_size of its pool, for the KV heads of all these ranks. Decoding,
-they gather the queries of all their heads, attend to their own keys, and join what they found by its LSE: all-gather and
-reduce-scatter (`dcp_comm_backend="ag_rs"`), or one all-to-all (`"a2a"`). A prompt's new tokens attend to each other on
-every rank; to their prefix as in decoding, or its keys are gathered first. `sglab/attention/dcp` does so around the
-backend, which builds its own arrays over its share; `tests/attention/test_dcp.py` compares them with SGLang 0.5.23's, and
-what ranks find together with float64.
+keys of slot s lie on rank s % dcp_size, in row s // dcp_size of its pool, for the KV heads of all these ranks.
+Decoding, they gather the queries of all their heads, attend to their own keys, and join what they found by its LSE:
+all-gather and reduce-scatter (`dcp_comm_backend="ag_rs"`), or one all-to-all (`"a2a"`). A prompt's new tokens attend to
+each other on every rank; to their prefix as in decoding, or its keys are gathered first. With an indexer every rank has
+all of its keys, and attends to what it has of the choice; there, and in a chain of drafts, each token is a request of
+its own. With `ascend` pages take turns, not tokens. `sglab/attention/dcp` does so around the backend, which builds its
+own arrays over its share; `tests/attention/test_dcp.py` compares them with SGLang 0.5.23's, and what ranks find
+together with float64.
 
 {dcp_table()}
 
-Everything else is refused there by name: windows, sinks, temperatures, encoders, drafts, trees, and the other backends.
-SGLang's `triton` refuses windows, sinks, masks and score functions so, too (of decodes it checks none of these). Its
-`cutedsl_mla`, `aiter` and `dsa` also verify chains over shares, `dsa` and `ascend` share what an indexer chose, and MLA's
-pools on the host know shares: none of these is here. Its `flashinfer` for MHA counts KV heads for such ranks and reads
-their slots as if they were its own; here it is refused.
+Everything else is refused there by name: windows, sinks, temperatures, encoders, trees, and the other backends.
+SGLang's `triton` refuses windows, sinks, masks and score functions in prompts, too, and checks none in decodes; its
+`flashinfer` for MHA counts KV heads for such ranks and reads all ranks' slots as its own. Not here: drafts through the
+engine, whose verification these backends have; rows of FP8 with a scale or records in `dsa`; shares in the host's pool;
+`dcp_replicate_q_proj`; FlashInfer's own exchange (`fi_a2a`).
 
 ## Beside SGLang 0.5.23
 

@@ -84,9 +84,9 @@ class ModelRunner:
     state_pool: LinearStatePool | None = None
     """Of a model with linear attention."""
     dcp: RankGroup | None = None
-    """Ranks that a request's context is spread over: of its slots each holds every `size`-th, in a pool of its own. The
-    allocator's pages, and the slots in req_to_token, are those of all of them; `page_size` and the KV pool are a rank's.
-    None: the context is whole."""
+    """Ranks that a request's context is spread over: of its slots each holds every `size`-th, in a pool of its own.
+    The allocator's pages, and the slots in req_to_token, are those of all of them; `page_size` and the KV pool are a
+    rank's. None: the context is whole."""
     holds_share: bool = False
     """The pools are those of one rank's share of every request, which may have no token there."""
     dcp_comm_backend: str = "ag_rs"

@@ -150,8 +150,8 @@ class ColumnParallelLinear(MergedColumnParallelLinear):
 
 
 class QKVParallelLinear(ReplicatedLinear):
-    """Q, K and V projections as one. With more ranks than KV heads, neighbouring ranks hold the same KV head; ranks that
-    a request's context is spread over hold the same heads in any case.
+    """Q, K and V projections as one. With more ranks than KV heads, neighbouring ranks hold the same KV head; ranks
+    that share a request's context hold the same heads in any case.
 
     Attributes:
         num_heads, num_kv_heads: of this rank.

@@ -11,7 +11,6 @@ from sglab.engine.errors import BadArgumentError
 from sglab.engine.graphs import as_launch
 from sglab.layers import collectives, overlap
 
-
 _reduce_scatter = getattr(torch.distributed, "reduce_scatter_single", None) or torch.distributed.reduce_scatter_tensor
 """PyTorch's newer name, where there is one."""
 

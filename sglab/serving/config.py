@@ -121,8 +121,8 @@ class EngineConfig:
     deepep_bf16_dispatch: bool = False
     """In the low-latency way send rows in the model's dtype and not in e4m3."""
     dcp_size: int = 1
-    """Neighbouring ranks that share a request's context: each keeps every dcp_size-th token's keys and values, for the KV
-    heads of all of them. A page is then dcp_size times as long, and max_total_tokens counts the slots of a rank."""
+    """Neighbouring ranks that share a request's context: each keeps every dcp_size-th token's keys and values, for the
+    KV heads of all of them. A page is then dcp_size times as long, and max_total_tokens counts the slots of a rank."""
     dcp_comm_backend: str | None = None
     """How they join what they found: "ag_rs" gathers the LSEs and sums, "a2a" sends every head to its rank; None: "a2a"
     on a GPU, "ag_rs" on a CPU, as SGLang does. Its "fi_a2a" is a kernel of FlashInfer's for Blackwell, and not here."""

@@ -69,7 +69,9 @@ def config(options: Mapping[str, Any]) -> EngineConfig:
     known = EngineConfig.__dataclass_fields__
     for name in options:
         if name in CONTEXT_PARALLEL and options[name] != 1:
-            remedy = "Leave it out: tp_size spreads a model's heads over ranks, dcp_size the context that they attend to."
+            remedy = (
+                "Leave it out: tp_size spreads a model's heads over ranks, dcp_size the context that they attend to."
+            )
             raise BadArgumentError(name, "1: every rank computes all of a prompt's tokens", options[name], remedy)
         if name not in known and name not in CONTEXT_PARALLEL:
             raise BadArgumentError("Engine", f"options among {', '.join(known)}", repr(name), "Leave it out.")

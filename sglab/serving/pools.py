@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from sglab.attention.registry import capabilities_by_name
 from sglab.engine import (
     KV_CACHE_DTYPES,
     BlockScaledMHATokenToKVPool,
@@ -32,7 +33,7 @@ from sglab.kernels.block_kv import FORMATS, BlockFormat
 from sglab.kernels.indexer import page_bytes
 from sglab.kernels.k_records import RECORD
 from sglab.models import CausalLM
-from sglab.serving.config import RECORD_BACKENDS, EngineConfig
+from sglab.serving.config import EngineConfig
 from sglab.serving.encoders import encoder_context, has_encoder
 
 CPU_BUDGET = 1 << 30
@@ -160,8 +161,10 @@ def refuse_spreading(model: CausalLM, shape: ModelConfig, config: EngineConfig, 
         BadArgumentError: dcp_size above 1 with one of these.
     """
     keeps = "keeps recurrent states" if has_state else "has an encoder" if has_encoder(model) else ""
-    if shape.index_head_dim and config.backend(model.device.type) not in RECORD_BACKENDS:
-        keeps = f"has an indexer whose choice {config.backend(model.device.type)} does not take"
+    name = config.backend(model.device.type)
+    served = capabilities_by_name(shape.kind).get(name)
+    if shape.index_head_dim and not (served and served.dcp and served.dcp.topk_indices):
+        keeps = f"has an indexer, whose choice {name} does not take there"
     if config.dcp_size > 1 and keeps:
         raise BadArgumentError("dcp_size", f"1 with a model that {keeps}", config.dcp_size, "Leave it out.")
 
@@ -255,8 +258,8 @@ def kv_pool(
         if shape.index_head_dim:
             dim = shape.index_head_dim
             with_keys = NSARecordTokenToKVPool if records else NSATokenToKVPool
-            kept = {"index_dtype": index_dtype, "shared_by": model.tp.dcp_size}
-            return with_keys(tokens, page, dtype, rank, rope, layers, dim, model.device, **kept)
+            sizes, shared_by = (rank, rope, layers, dim), model.tp.dcp_size
+            return with_keys(tokens, page, dtype, *sizes, model.device, index_dtype=index_dtype, shared_by=shared_by)
         plain = MLARecordTokenToKVPool if records else MLATokenToKVPool
         return plain(tokens, page, dtype, rank, rope, layers, model.device)
     heads = shape.get_num_kv_heads(model.tp.attention.kv_heads.size)

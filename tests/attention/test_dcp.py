@@ -6,6 +6,7 @@ The golden file was written by `golden/read_dcp_metadata.py`, which runs SGLang 
 import json
 import random
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,20 @@ from sglab.attention.dcp.layout import Share
 from sglab.attention.registry import capabilities_by_name
 from sglab.engine import AttentionType, BadArgumentError, ForwardBatch, ForwardMode, PageTableError
 from sglab.workbench.float64 import max_error, reference
-from tests.support.attention import shape_of, verify_batch
+from tests.support.attention import Drafts, shape_of, verify_batch
 from tests.support.attention_matrix import TOLERANCE
 from tests.support.ranks import on_ranks
-from tests.support.spread import Alone, Case, attend_spread, merge_spread, rank_runner, replay_spread, rows_of
+from tests.support.spread import (
+    Alone,
+    Case,
+    attend_one,
+    attend_spread,
+    merge_spread,
+    on_threads,
+    rank_runner,
+    replay_spread,
+    rows_of,
+)
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "dcp_metadata.json").read_text("utf-8"))
 SHARING = [
@@ -55,12 +66,15 @@ def prepared(name: str, kind: str, mode: str, golden: dict[str, Any]) -> Context
     runner.req_to_token_pool.req_to_token = torch.tensor(GOLDEN["tables"][str(page * size)], dtype=torch.int32)
     backend = create_attention_backend(name, runner)
     assert isinstance(backend, ContextParallelBackend)
-    prefixes, new, decodes = GOLDEN["prefixes"], GOLDEN["new"], mode == "decode"
+    prefixes, new, decodes = GOLDEN["prefixes"], GOLDEN["new"], mode != "extend"
     lens = torch.tensor(GOLDEN["lens"] if decodes else [p + n for p, n in zip(prefixes, new, strict=True)])
     tokens = len(lens) if decodes else sum(new)
+    drafts = Drafts(GOLDEN["drafts"], torch.ones(0, dtype=torch.bool)) if mode == "chain" else None
+    modes = {"decode": ForwardMode.DECODE, "chain": ForwardMode.TARGET_VERIFY, "extend": ForwardMode.EXTEND}
     backend.prepare(
         ForwardBatch(
-            forward_mode=ForwardMode.DECODE if decodes else ForwardMode.EXTEND,
+            forward_mode=modes[mode],
+            spec_info=drafts,
             batch_size=len(lens),
             input_ids=torch.zeros(tokens, dtype=torch.int64),
             req_pool_indices=torch.tensor(GOLDEN["rows"]),
@@ -104,6 +118,8 @@ def arrays_of(backend: ContextParallelBackend) -> dict[str, torch.Tensor]:
         ("trtllm_mla", "mla", "decode", "trtllm_mla"),
         ("cutedsl_mla", "mla", "decode", "trtllm_mla"),
         ("cutedsl_mla", "mla", "extend", "gathered"),
+        ("ascend", "mla", "decode", "ascend"),
+        ("ascend", "mla", "chain", "ascend"),
     ],
 )
 def test_a_rank_builds_the_arrays_of_sglang(name: str, kind: str, mode: str, like: str, rank: str) -> None:
@@ -114,8 +130,9 @@ def test_a_rank_builds_the_arrays_of_sglang(name: str, kind: str, mode: str, lik
     made = arrays_of(prepared(name, kind, mode, golden))
     for field, expected in golden["arrays"][f"{like}, {mode}"].items():
         found = made[field]
-        if field == "page_table":  # past a request's pages either has what lies there
-            lens = golden["arrays"][f"{like}, {mode}"]["cache_seqlens_int32"]
+        if field in ("page_table", "block_tables"):  # past a request's pages either has what lies there
+            counted = golden["arrays"][f"{like}, {mode}"]
+            lens = counted.get("cache_seqlens_int32") or counted["seq_lens"]
             pages = [-(-length // golden["page"]) for length in lens]
             pairs = [(row[:n], mine[:n].tolist()) for row, mine, n in zip(expected, found, pages, strict=True)]
             assert [a for a, _ in pairs] == [b for _, b in pairs], field
@@ -124,6 +141,23 @@ def test_a_rank_builds_the_arrays_of_sglang(name: str, kind: str, mode: str, lik
             assert found[:, :width].tolist() == [row[:width] for row in expected], field
         else:
             assert found.tolist()[: len(expected)] == expected, field
+
+
+@pytest.mark.parametrize("rank", GOLDEN["ranks"])
+def test_a_rank_attends_to_what_it_has_of_the_chosen_tokens(rank: str) -> None:
+    """SGLang's dsa brings slots together, its ascend positions; both leave −1 behind them."""
+    golden = GOLDEN["ranks"][rank]
+    page, size, chosen = golden["page"], golden["size"], torch.tensor(GOLDEN["chosen"])
+    table = torch.tensor(GOLDEN["tables"][str(page * size)])[GOLDEN["rows"]]
+    share = Share(golden["rank"], size)
+    here = share.positions(chosen)
+    own = share.table(table).gather(1, here.clamp(min=0))
+    kept = [row[mine >= 0].tolist() for row, mine in zip(own, here, strict=True)]
+    expected = golden["arrays"]["dsa, chosen"]
+    assert kept == [row[:n] for row, n in zip(expected["slots"], expected["counts"], strict=True)]
+    by_page = Share(golden["rank"], size, page).positions(chosen)
+    expected = golden["arrays"]["ascend, chosen"]["positions"]
+    assert [row[row >= 0].tolist() for row in by_page] == [[p for p in row if p >= 0] for row in expected]
 
 
 def test_every_slot_has_one_owner() -> None:
@@ -210,15 +244,56 @@ def test_ranks_find_together_what_one_finds(size: int) -> None:
         assert worst <= TOLERANCE[case.options["dtype"]] * max(1.0, float(expected.abs().max())), (case, worst)
 
 
-@pytest.mark.parametrize(("name", "kind"), [each for each in SHARING if each[0] != "intel_xpu"])
-def test_a_graph_reads_this_ranks_share(name: str, kind: str) -> None:
-    """Captured over requests of one token and replayed over others, with a padded row."""
+def graphs_of(name: str, kind: str) -> list[str]:
+    takes = capabilities_by_name(kind)[name].dcp
+    assert takes is not None
+    return [mode.name for mode in takes.graph_modes if not mode.is_idle()]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "mode"), [(*each, mode) for each in SHARING if each[0] != "nsa" for mode in graphs_of(*each)]
+)
+def test_a_graph_reads_this_ranks_share(name: str, kind: str, mode: str) -> None:
+    """Captured over short requests, and replayed over others, with a padded row."""
     options = {**shape_of(name, kind), "num_heads": 4}
     implementation = "reference" if name in ("triton", "flashmla") else "auto"
-    case = Case(name, [9, 1, 30], implementation=implementation, options=options)
-    found = on_ranks(2, replay_spread, case, dcp_size=2)
+    drafts = 4 if mode == "TARGET_VERIFY" else 0
+    prefixes = [5, 1, 26] if drafts else None
+    case = Case(name, [9, 5, 30] if drafts else [9, 1, 30], prefixes, "a2a", implementation, options)
+    found = on_ranks(2, replay_spread, case, drafts, dcp_size=2)
     expected = reference(case.batch(2)).o
-    assert max_error(torch.cat(found, 1), expected) <= TOLERANCE[options["dtype"]] * max(1.0, float(expected.abs().max()))
+    assert max_error(torch.cat(found, 1), expected) <= TOLERANCE[options["dtype"]] * max(
+        1.0, float(expected.abs().max())
+    )
+
+
+@pytest.mark.parametrize("name", ["dsa", "ascend"])
+@pytest.mark.parametrize("extends", [False, True])
+def test_ranks_attend_to_what_an_indexer_chose(extends: bool, name: str) -> None:
+    """Also where a rank has none of a token's choice."""
+    rng = random.Random(f"{name} {extends}")
+    for _ in range(4):
+        size, topk = rng.choice((2, 4)), 6
+        lens, prefixes = [1, 40, rng.randint(8, 30)], [0, 33, 2] if extends else None
+        lens = [n + 3 for n in lens] if extends else lens
+        options = {**shape_of(name, "mla", rng.choice((1, 64) if name == "dsa" else (1, 4, 16))), "num_heads": 4}
+        batch = Case(name, lens, prefixes, options=options).batch(size)
+        ends = [n - new + 1 + i for n, new in zip(lens, batch.new_tokens, strict=True) for i in range(new)]
+        chosen = torch.full((len(ends), topk), -1, dtype=torch.int32)
+        for row, end in zip(chosen, ends, strict=True):
+            some = rng.sample(range(end), min(topk, end))
+            row[: len(some)] = torch.tensor(some)
+        run = partial(attend_one, name=name, batch=batch, comm=rng.choice(("ag_rs", "a2a")), topk_indices=chosen)
+        found = torch.cat(on_threads(size, run), 1)
+        request = [i for i, new in enumerate(batch.new_tokens) for _ in range(new)]
+        keys, values = (each.double() for each in batch.runner.token_to_kv_pool.get_kv_buffer(0))
+        for token, (i, row) in enumerate(zip(request, chosen, strict=True)):
+            slots = batch.slots(i)[row[row >= 0].long()]
+            logits = batch.q[token].double() @ keys[slots, 0].T * batch.sm_scale
+            expected = logits.softmax(-1) @ values[slots, 0]
+            assert max_error(found[token], expected) <= TOLERANCE[options["dtype"]] * max(
+                1.0, float(expected.abs().max())
+            )
 
 
 # What is refused.
@@ -226,7 +301,8 @@ def test_a_graph_reads_this_ranks_share(name: str, kind: str) -> None:
 
 def made(name: str, kind: str = "mha", page_size: int = 1, **options: Any) -> tuple[AttentionBackend, Any]:
     """A backend of rank 0 of 2, whose collectives would fail."""
-    shape = {"num_heads": 4, "num_kv_heads": 2, "head_dim": 16} if kind == "mha" else {"num_heads": 4}
+    shape: dict[str, Any] = {"num_heads": 4}
+    shape |= {"num_kv_heads": 2, "head_dim": 16} if kind == "mha" else {}
     shape |= {"dtype": "bfloat16", "kind": kind, **options}
     batch = sglab.extend_batch([9, 20], [4, 8], page_size=2 * page_size, **shape)
     return create_attention_backend(name, rank_runner(name, batch, Alone(0, 2))), batch
@@ -257,14 +333,18 @@ def test_what_a_share_cannot_serve_is_refused_before_anything_is_written() -> No
     window = "layer.sliding_window_size: expected -1 .* for triton with dcp_size 2, got 3. No backend here serves it"
     for changes, options, message in (
         ({"sliding_window_size": 3}, {}, window),
-        ({"attn_type": AttentionType.ENCODER_ONLY}, {}, "layer.attn_type: expected AttentionType.DECODER for triton with"),
+        (
+            {"attn_type": AttentionType.ENCODER_ONLY},
+            {},
+            "layer.attn_type: expected AttentionType.DECODER for triton with",
+        ),
         ({"xai_temperature_len": 4}, {}, "layer.xai_temperature_len: expected -1 for triton with dcp_size 2"),
         ({}, {"sinks": torch.zeros(2)}, "sinks: expected None for triton with dcp_size 2"),
         ({}, {"score_mod": lambda s, *_: s}, "score_mod: expected None for triton with dcp_size 2"),
     ):
         with pytest.raises(UnsupportedError, match=message):
             backend.forward(q, k, v, replace(layer, **changes), batch.forward_batch, **options)
-    with pytest.raises(UnsupportedError, match="forward_batch.forward_mode: expected .* for triton with dcp_size 2"):
+    with pytest.raises(UnsupportedError, match=r"forward_batch.forward_mode: expected .* for triton with dcp_size 2"):
         backend.prepare(verify_batch(batch, [4, 8], [-1, 0, 1, 2, 3]))
     assert torch.equal(before, pool.get_key_buffer(0))
 
@@ -275,7 +355,7 @@ def test_rows_that_no_rank_has_are_refused() -> None:
     backend.prepare(batch.forward_batch)  # beyond this rank's pool, within all of theirs
     slots = batch.runner.token_to_kv_pool_allocator.size + 8
     batch.req_to_token[batch.req_pool_indices[0], 2] = slots
-    with pytest.raises(PageTableError, match=f"request 0, token 2: expected a slot 8..{slots - 1} of the pool"):
+    with pytest.raises(PageTableError, match=rf"request 0, token 2: expected a slot 8\.\.{slots - 1} of the pool"):
         backend.prepare(batch.forward_batch)
 
 

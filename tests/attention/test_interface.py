@@ -45,6 +45,7 @@ METHODS = {
         *("slopes", "score_mod"),
     ],
     "attend": ["inputs"],
+    "attend_partial": ["inputs"],
     "init_graph": ["max_bs", "max_num_tokens"],
     "prepare_capture": ["graph_batch"],
     "prepare_replay": ["graph_batch"],

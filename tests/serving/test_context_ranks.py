@@ -22,6 +22,15 @@ LATENT_512 = {**DEEPSEEK, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "max_posi
 """What kernels of absorbed MLA are made for."""
 
 
+INDEXED = {
+    **LATENT_512,
+    "architectures": ["DeepseekV32ForCausalLM"],
+    "index_topk": 16,
+    "index_head_dim": 128,
+    "index_n_heads": 4,
+}
+
+
 @pytest.fixture(autouse=True)
 def forked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ranks, "_start", fork_follower)
@@ -37,7 +46,7 @@ def tokens(path: Path, prompts: list[list[int]], **options: Any) -> list[list[in
 @pytest.mark.parametrize(("config", "options"), [
     pytest.param(LLAMA, {"tp_size": 2, "dcp_size": 2, "chunked_prefill_size": 8}, id="llama, chunks"),
     pytest.param(
-        LLAMA, {"tp_size": 4, "dcp_size": 2, "page_size": 2, "dcp_comm_backend": "a2a"}, id="a KV head for each two ranks"
+        LLAMA, {"tp_size": 4, "dcp_size": 2, "page_size": 2, "dcp_comm_backend": "a2a"}, id="a KV head for two ranks"
     ),
     pytest.param(LLAMA, {"tp_size": 4, "dcp_size": 4, "disable_overlap_schedule": False}, id="four ranks, overlap"),
     pytest.param(
@@ -68,6 +77,8 @@ def test_tokens_are_those_of_one_process(config: dict[str, Any], options: dict[s
         ("trtllm_mla", LATENT_512),
         ("cutedsl_mla", LATENT_512),
         ("aiter", LATENT_512),
+        ("dsa", INDEXED),
+        ("ascend", INDEXED),
     ],
 )
 def test_other_backends_in_16_bits(backend: str, config: dict[str, Any], tmp_path: Path) -> None:
@@ -77,10 +88,12 @@ def test_other_backends_in_16_bits(backend: str, config: dict[str, Any], tmp_pat
     prompt, found = [*shared, 5, 6, 7], []
     wanted: dict[str, Any] = {"return_logprob": True, "logprob_start_len": 129}
     for ranks in ({}, {"tp_size": 2, "dcp_size": 2, "dist_timeout": 60}):
-        options = {"attention_backend": backend, "max_total_tokens": 512, **ranks}
+        options = {"attention_backend": backend, "max_total_tokens": 768, **ranks}
+        options |= {"page_size": 16} if backend == "ascend" else {}
         with sglab.Engine(tmp_path, device="cpu", dtype="bfloat16", check_invariants=True, **options) as engine:
             engine.generate(shared, {"temperature": 0, "max_new_tokens": 1})
             out = engine.generate(prompt, {"temperature": 0, "max_new_tokens": 3, "ignore_eos": True}, **wanted)
+            assert engine.config.dcp_size == ranks.get("dcp_size", 1)
             assert out.cached_tokens >= 128
             found.append(out)
     alone, spread = found
@@ -129,15 +142,20 @@ def test_any_schedule(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("comm", "joins"), [("ag_rs", ["all_gather", "reduce_scatter"]), ("a2a", ["all_to_all"])])
 def test_what_ranks_exchange_is_recorded(comm: str, joins: list[str], tmp_path: Path) -> None:
-    """A decode gathers queries and joins results; a prompt without a prefix asks nothing of the others."""
+    """A decode gathers queries and joins results; a prompt without a prefix asks nothing of the others. Of two kinds of
+    gathering the last is that of LSEs."""
     q.write_checkpoint(tmp_path, LLAMA, drawn(LLAMA))
     options = {"tp_size": 2, "dcp_size": 2, "dcp_comm_backend": comm, "dist_timeout": 60}
     with sglab.Engine(tmp_path, device="cpu", dtype="float32", **options) as engine:
         with record_ranks(engine) as run:
             engine.generate([5, 6, 7], {"temperature": 0, "max_new_tokens": 2})
+        moved = {joint.any.kind: joint.moved for joint in run.of_pass(1) if joint.any.module_class == "RadixAttention"}
         prefill, decode = ([joint.any for joint in run.of_pass(step)] for step in (0, 1))
     inside = [[one.kind for one in each if one.module_class == "RadixAttention"] for each in (prefill, decode)]
     assert inside == [[], ["all_gather", *joins]]
+    heads, results = LLAMA["num_attention_heads"], 4 * 16  # bytes of a head's
+    of_a_rank = {"ag_rs": {"all_gather": 4 * heads, "reduce_scatter": 2 * results}, "a2a": {"all_to_all": 2 * results + 8}}
+    assert {kind: moved[kind] for kind in of_a_rank[comm]} == of_a_rank[comm]
 
 
 def test_each_rank_has_half_of_the_rows_and_all_ranks_the_slots(tmp_path: Path) -> None:
@@ -160,16 +178,25 @@ def test_what_cannot_share_a_context_is_refused(tmp_path: Path) -> None:
         ({"tp_size": 2, "dcp_size": 0}, "dcp_size: expected"),
         ({**two, "dcp_comm_backend": "fi_a2a"}, "dcp_comm_backend: expected .*ag_rs"),
         ({"tp_size": 2, "dcp_comm_backend": "a2a"}, "dcp_comm_backend: expected None with dcp_size 1, got a2a"),
-        ({**two, "speculative_algorithm": "NGRAM"}, "speculative_algorithm: expected its default with dcp_size above 1"),
+        (
+            {**two, "speculative_algorithm": "NGRAM"},
+            "speculative_algorithm: expected its default with dcp_size above 1",
+        ),
         ({**two, "enable_hierarchical_cache": True}, "enable_hierarchical_cache: expected its default with dcp_size"),
         ({**two, "enable_two_batch_overlap": True}, "enable_two_batch_overlap: expected its default with dcp_size"),
-        ({**two, "enable_piecewise_cuda_graph": True}, "enable_piecewise_cuda_graph: expected its default with dcp_size"),
+        (
+            {**two, "enable_piecewise_cuda_graph": True},
+            "enable_piecewise_cuda_graph: expected its default with dcp_size",
+        ),
         ({**two, "attention_backend": "fa3"}, "dcp_size: expected 1 for fa3, got 2"),
         (
             {**two, "attention_backend": "intel_xpu", "cuda_graph": True, "dtype": "bfloat16"},
             "cuda_graph: expected no CUDA graph for intel_xpu with dcp_size 2",
         ),
-        ({**two, "enable_deterministic_inference": True}, "enable_deterministic_inference: expected False for triton with"),
+        (
+            {**two, "enable_deterministic_inference": True},
+            "enable_deterministic_inference: expected False for triton with",
+        ),
         ({**two, "kv_cache_dtype": "fp4_mx_block16"}, "kv_cache_dtype: expected .* for triton with dcp_size 2"),
         ({**two, "page_size": 4, "chunked_prefill_size": 4}, "chunked_prefill_size: expected at least page_size 8"),
     ):

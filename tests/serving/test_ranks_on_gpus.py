@@ -49,7 +49,7 @@ HOST = {"enable_hierarchical_cache": True, "hicache_ratio": 4.0, "max_total_toke
     pytest.param(LLAMA, {"cuda_graph": False, "dp_size": 2}, id="llama, two groups"),
     pytest.param(LLAMA, {"dcp_size": 2, "cuda_graph_bs": (1, 4, 16)}, id="llama, contexts on two, graphs"),
     pytest.param(
-        LLAMA, {"dcp_size": 0, "dcp_comm_backend": "ag_rs", "chunked_prefill_size": 8}, id="llama, contexts on all, sums"
+        LLAMA, {"dcp_size": 0, "dcp_comm_backend": "ag_rs", "chunked_prefill_size": 8}, id="llama, contexts on all"
     ),
     pytest.param(DEEPSEEK, {"dcp_size": 0, "page_size": 16}, id="mla, contexts on all, pages"),
     pytest.param(LLAMA, {"speculative_algorithm": "NGRAM"}, id="llama, n-grams"),

@@ -18,6 +18,7 @@ from sglab.attention import Demand, UnsupportedError, create_attention_backend
 from sglab.attention.arithmetic.score_functions import alibi, relative_bias
 from sglab.attention.capabilities import unserved
 from sglab.engine import AttentionType, ForwardBatch, ForwardMode, ScoreMod
+from sglab.engine.rank_group import RankGroup
 from sglab.workbench import Batch, decode_batch, extend_batch, max_error
 from tests.support.attention import (
     declared,
@@ -356,9 +357,12 @@ def is_served(name: str, kind: str, cell: Cell) -> bool:
 def attended(name: str, cell: Cell, implementation: str = "auto") -> torch.Tensor:
     batch, asked = cell.batch, cell.asked
     if cell.ranks > 1:
-        given = {"sinks": None if cell.sinks is None else cell.sinks[: batch.num_heads // cell.ranks]}
-        chosen = {"implementation": implementation, "asked": asked, **given}
-        return torch.cat(on_threads(cell.ranks, lambda group: attend_one(group, name, batch, **chosen)), 1)
+        given = None if cell.sinks is None else cell.sinks[: batch.num_heads // cell.ranks]
+
+        def one(group: RankGroup) -> torch.Tensor:
+            return attend_one(group, name, batch, implementation=implementation, asked=asked, sinks=given)
+
+        return torch.cat(on_threads(cell.ranks, one), 1)
     made = create_attention_backend(name, replace(batch.runner, kernel_implementation=implementation))
     made.prepare(asked)
     layer = batch.layer  # an FP8 pool's rows are read back as they were before they were stored

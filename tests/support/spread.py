@@ -19,6 +19,7 @@ from sglab.engine import ForwardBatch, GraphBatch, KVCache, MHATokenToKVPool, ML
 from sglab.engine.rank_group import RankGroup
 from sglab.layers import TensorParallel
 from sglab.workbench import Batch
+from tests.support.attention import verify_batch
 
 
 @dataclass(frozen=True)
@@ -110,18 +111,18 @@ def share_of(name: str, batch: Batch, group: RankGroup) -> Share:
 def own_pool(whole: KVCache, share: Share) -> KVCache:
     """What one rank holds of a pool; the rows of new tokens, which a pass stores, are left out by `rank_runner`."""
     size = share.size
-    common = whole.size // size, whole.page_size // size, whole.dtype
+    slots, page, dtype, layers, device = whole.size // size, whole.page_size // size, whole.dtype, 1, whole.device
+    mine: KVCache
     if isinstance(whole, MLATokenToKVPool):
-        mine = MLATokenToKVPool(*common, whole.kv_lora_rank, whole.qk_rope_head_dim, whole.layer_num, whole.device)
-        pairs = [(mine.kv_buffer, whole.kv_buffer)]
+        mine = MLATokenToKVPool(slots, page, dtype, whole.kv_lora_rank, whole.qk_rope_head_dim, layers, device)
     else:
         assert isinstance(whole, MHATokenToKVPool)
-        shape = whole.head_num, whole.head_dim, whole.layer_num, whole.device, whole.v_head_dim
-        own = MHATokenToKVPool(*common, *shape)
-        mine, pairs = own, [(own.k_buffer, whole.k_buffer), (own.v_buffer, whole.v_buffer)]
-    for own_buffers, buffers in pairs:
-        for own_buffer, buffer in zip(own_buffers, buffers, strict=True):
-            own_buffer.copy_(buffer[share.has(torch.arange(len(buffer), device=buffer.device))])
+        heads, dim, v_dim = whole.head_num, whole.head_dim, whole.v_head_dim
+        mine = MHATokenToKVPool(slots, page, dtype, heads, dim, layers, device, v_dim)
+    theirs = whole.named_buffers(0)
+    for name, own_buffer in mine.named_buffers(0).items():
+        here = share.has(torch.arange(len(theirs[name]), device=device))
+        own_buffer.copy_(theirs[name][here])
     return mine
 
 
@@ -182,34 +183,40 @@ def attend_one(
     return o.view(len(q), layer.tp_q_head_num, layer.v_head_dim)
 
 
-def merge_spread(tp: TensorParallel, o: torch.Tensor, lse: torch.Tensor, comm: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Partial results of all ranks, [ranks, tokens, heads, dim] and [ranks, tokens, heads], as one of them joins its own
-    with the others'."""
+def merge_spread(
+    tp: TensorParallel, o: torch.Tensor, lse: torch.Tensor, comm: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Partial results of all ranks, [ranks, tokens, heads, dim] and [ranks, tokens, heads], as one of them joins its
+    own with the others'."""
     return merge_over_ranks((o[tp.rank], lse[tp.rank]), tp.context, comm)
 
 
-def replay_spread(tp: TensorParallel, case: Case) -> torch.Tensor:
-    """A decode over buffers that were captured for a batch of one more request, each of one token."""
+def replay_spread(tp: TensorParallel, case: Case, drafts: int = 0) -> torch.Tensor:
+    """A decode, or the verification of a chain, over buffers that were captured for a batch of one more request, each
+    of one token before it."""
     group, batch = tp.context, case.batch(tp.context.size)
     runner = rank_runner(case.backend, batch, group, case.comm, case.implementation)
     backend, count = create_attention_backend(case.backend, runner), len(case.lens)
+    per_request, asked = max(drafts, 1), batch.forward_batch
+    if case.prefixes is not None:
+        asked = verify_batch(batch, case.prefixes, list(range(-1, drafts - 1)))
+    tokens, real = (count + 1) * per_request, count * per_request
     static = replace(
-        batch.forward_batch,
+        asked,
         batch_size=count + 1,
-        input_ids=torch.zeros(count + 1, dtype=torch.int64),
+        input_ids=torch.zeros(tokens, dtype=torch.int64),
         req_pool_indices=torch.zeros(count + 1, dtype=torch.int64),
         seq_lens=torch.ones(count + 1, dtype=torch.int64),
         seq_lens_cpu=None,
-        out_cache_loc=torch.zeros(count + 1, dtype=torch.int64),
+        out_cache_loc=torch.zeros(tokens, dtype=torch.int64),
         token_to_kv_pool=runner.token_to_kv_pool,
     )
-    backend.init_graph(count + 1, count + 1)
+    backend.init_graph(count + 1, tokens)
     backend.prepare_capture(GraphBatch.of(static))
     q, k, v, layer = rows_of(batch, group)
-    q, k, v = (torch.cat((each, torch.zeros_like(each[:1]))) for each in (q, k, v))
+    q, k, v = (torch.cat((each, torch.zeros_like(each[:per_request]))) for each in (q, k, v))
     backend.forward(q, k, v, layer, static)
-    asked = batch.forward_batch
     static.seq_lens[:count], static.req_pool_indices[:count] = asked.seq_lens, asked.req_pool_indices
-    static.out_cache_loc[:count] = asked.out_cache_loc
+    static.out_cache_loc[:real] = asked.out_cache_loc
     backend.prepare_replay(replace(GraphBatch.of(static), seq_lens_cpu=static.seq_lens.clone()))
-    return backend.forward(q, k, v, layer, static)[:count].view(count, layer.tp_q_head_num, layer.v_head_dim)
+    return backend.forward(q, k, v, layer, static)[:real].view(real, layer.tp_q_head_num, layer.v_head_dim)

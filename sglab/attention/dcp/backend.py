@@ -2,8 +2,9 @@
 
 Decoding, a rank gathers the queries of all ranks' heads, attends to the keys that it has, and gets back its own heads'
 results over all keys; of a chain of drafts each is a request of its own, as long as what it sees. In a prompt the new
-tokens attend to each other on every rank, each with its own heads; to their prefix they attend as in decoding, or its keys
-are gathered first (`Capabilities.gathers_prefix`). With sparse attention a prompt's tokens, too, are requests of their own.
+tokens attend to each other on every rank, each with its own heads; to their prefix they attend as in decoding, or its
+keys are gathered first (`Capabilities.gathers_prefix`). With sparse attention a prompt's tokens, too, are requests of
+their own.
 """
 
 from __future__ import annotations
@@ -109,8 +110,11 @@ class ContextParallelBackend(AttentionBackend):
         lens_cpu: torch.Tensor | None,
         rows: torch.Tensor | None = None,
     ) -> None:
-        """Let the backend prepare for this rank's share, of a prompt for that of the prefixes; rows: each request's once,
-        where several of the batch are one."""
+        """Let the backend prepare for this rank's share, of a prompt for that of the prefixes.
+
+        Args:
+            rows: of the requests, each once, where several of the batch are one.
+        """
         here = self.share.lens(lens)
         lens_cpu = here.cpu() if lens_cpu is None else self.share.lens(lens_cpu)
         self._lens, self._has_keys = here, bool(lens_cpu.any())

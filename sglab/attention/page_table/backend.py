@@ -323,9 +323,7 @@ class PageTableBackend(AttentionBackend):
         rows = self._rows(metadata, self.page_size, False, -1, self._total)
         k_scale, v_scale = scales_of(inputs)
         scoring, chosen = scoring_of(inputs.layer, k_scale=k_scale), self.implementation
-        return attend_rows(
-            whole_query(inputs), *_held(inputs, rows), scoring, v_scale=v_scale, implementation=chosen
-        )
+        return attend_rows(whole_query(inputs), *_held(inputs, rows), scoring, v_scale=v_scale, implementation=chosen)
 
     def _by_library(
         self, inputs: AttentionInputs, metadata: FlashAttentionMetadata, tree: bool, page_size: int

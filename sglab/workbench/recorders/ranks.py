@@ -61,6 +61,8 @@ class Joint:
         one, n = self.any, len(self.on)
         if one.kind == "all_reduce":
             return 2 * (n - 1) * one.nbytes // n
+        if one.kind == "reduce_scatter":
+            return (n - 1) * one.nbytes // n
         if one.kind == "all_gather":
             return (n - 1) * one.nbytes
         if one.kind == "all_to_all":

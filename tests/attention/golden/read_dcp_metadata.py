@@ -27,10 +27,15 @@ REAL = (
     "sglang.srt.layers.dcp.layout",
     "sglang.srt.layers.dcp.metadata",
     "sglang.srt.layers.dcp.planner",
+    "sglang.kernels.ops.attention.dsa.transform_index",
+    "sglang.srt.hardware_backend.npu.attention.ascend_backend",
     "sglang.srt.layers.attention.triton_backend",
     "sglang.srt.layers.attention.xpu_backend",
 )
 ROWS, LENS = [2, 0, 4], [1, 130, 64]
+CHOSEN = [[0, -1, -1, -1, -1, -1], [129, 3, 64, 65, 2, 100], [7, 63, 5, 4, -1, -1]]
+"""Positions in the requests of the decode that an indexer chose, −1 for none."""
+DRAFTS = 3
 PREFIXES, NEW = [8, 96, 60], [3, 34, 10]
 """SGLang gathers prefixes of whole pages of the ranks' together."""
 
@@ -100,6 +105,21 @@ def of_rank(load: Any, page: int, size: int, rank: int) -> dict[str, Any]:
         local = layout.get_dcp_lens(counts, size, rank)
         found = xpu._dcp_shard_page_table(table, rows, page, size, rank, int(local.max()))
         made[f"intel_xpu, {mode}"] = {"cache_seqlens_int32": list_of(local), "page_table": list_of(found)}
+    chosen = torch.tensor(CHOSEN, dtype=torch.int32)
+    slots = torch.where(chosen >= 0, table[rows].gather(1, chosen.clamp(min=0).long()), -1)
+    transform = load("kernels.ops.attention.dsa.transform_index").transform_index_page_table_dcp
+    made["dsa, chosen"] = dict(zip(("slots", "counts"), map(list_of, transform(slots, size, rank)), strict=True))
+
+    ascend = load("srt.hardware_backend.npu.attention.ascend_backend")
+    ascend.get_parallel = lambda: SimpleNamespace(attn_dcp_size=size, attn_dcp_rank=rank)
+    ascend.get_dcp_lens, ascend.get_dcp_chain_spec_lens = layout.get_dcp_lens, layout.get_dcp_chain_spec_lens
+    backend = SimpleNamespace(page_size=page, req_to_token=table, speculative_num_draft_tokens=DRAFTS)
+    tables = ascend.AscendAttnBackend._get_kv_lens_and_block_tables
+    both = ("seq_lens", "block_tables")
+    made["ascend, decode"] = dict(zip(both, map(list_of, tables(backend, lens, rows)), strict=True))
+    drafted = map(list_of, tables(backend, lens + DRAFTS, rows, is_spec=True))
+    made["ascend, chain"] = dict(zip(both, drafted, strict=True))
+    made["ascend, chosen"] = {"positions": list_of(layout.remap_dcp_sparse_indices(chosen, size, rank, page))}
     return made
 
 
@@ -114,7 +134,7 @@ def merged(load: Any) -> dict[str, Any]:
     for rank in range(size):
         group = SimpleNamespace(world_size=size, rank_in_group=rank)
         group.all_gather = lambda x, dim: lse.flatten(0, 1)
-        group.all_reduce = lambda x: scaled.append(x.clone()) or x
+        group.all_reduce = lambda x: (x, scaled.append(x.clone()))[0]  # type: ignore[func-returns-value]
         comm.cp_lse_ag_out_rs_mha(o[rank].clone(), lse[rank], group)
     whole = sum(scaled)
     assert isinstance(whole, torch.Tensor)
@@ -127,7 +147,7 @@ def main(wheel: str) -> None:
     sys.meta_path.insert(0, Finder(Path(wheel)))
     on_the_cpu()
     load = lambda name: __import__(f"sglang.{name}", fromlist=["x"])  # noqa: E731
-    golden = {
+    golden: dict[str, dict[str, Any]] = {
         f"page {page}, rank {rank} of {size}": {
             "page": page,
             "size": size,
@@ -137,8 +157,10 @@ def main(wheel: str) -> None:
         for page, size in ((1, 2), (4, 4), (32, 4), (64, 2))
         for rank in range(size)
     }
-    tables = {str(size): list_of(pages(size)) for size in sorted({each["page"] * each["size"] for each in golden.values()})}
-    given = {"rows": ROWS, "lens": LENS, "prefixes": PREFIXES, "new": NEW}
+    tables = {
+        str(size): list_of(pages(size)) for size in sorted({each["page"] * each["size"] for each in golden.values()})
+    }
+    given = {"rows": ROWS, "lens": LENS, "prefixes": PREFIXES, "new": NEW, "chosen": CHOSEN, "drafts": DRAFTS}
     made = {"source": "sglang 0.5.23", **given, "tables": tables, "ranks": golden, "merged": merged(load)}
     OUT.write_text(json.dumps(made) + "\n", "utf-8")
     print({name: list(each["arrays"]) for name, each in golden.items()})

@@ -15,7 +15,7 @@ export interface PassInfo {
   rows: number;
 }
 
-export type Kind = "all_reduce" | "all_gather" | "all_to_all" | "send";
+export type Kind = "all_reduce" | "all_gather" | "reduce_scatter" | "all_to_all" | "send";
 
 export interface Joint {
   kind: Kind;

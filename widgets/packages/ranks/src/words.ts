@@ -7,6 +7,7 @@ import type { Joint, PassInfo } from "./protocol";
 export const NAMES: Record<Joint["kind"], string> = {
   all_reduce: "all-reduce",
   all_gather: "all-gather",
+  reduce_scatter: "reduce-scatter",
   all_to_all: "all-to-all",
   send: "send",
 };
@@ -57,10 +58,19 @@ export function reason(joint: Joint, pass: PassInfo | undefined): string {
     return "Each rank has multiplied its share of the input features: the sum over ranks is the result.";
   if (/Moe|MoE|Experts|MLP|Block/.test(moduleClass))
     return "Each rank has its experts' part of the weighted sum, or its slice of every expert: the sum is the output.";
+  if (moduleClass === "RadixAttention") return sharing(kind);
   if (kind === "all_gather")
     return "Each rank has a part of the columns, one after another they are the whole.";
   if (kind === "send") return "From one rank to another.";
   return "Each rank has a part of the sum.";
+}
+
+/** Of ranks that share a request's context. */
+function sharing(kind: Joint["kind"]): string {
+  const shared = "Ranks share the keys of each request:";
+  if (kind === "all_gather")
+    return `${shared} the queries of all their heads come to every rank, or the LSEs of what each found, or a prompt's prefix.`;
+  return `${shared} each has attended with all heads to its own, and gets what all found for its heads, weighed by LSE.`;
 }
 
 function gathering(pass: PassInfo | undefined): string {
@@ -80,6 +90,8 @@ export function rule(joint: Joint): string {
   switch (joint.kind) {
     case "all_reduce":
       return `2 · ${n - 1}/${n} of the tensor (ring)`;
+    case "reduce_scatter":
+      return `${n - 1}/${n} of the tensor (ring)`;
     case "all_gather":
       return `${n - 1} × this rank's part (ring)`;
     case "all_to_all":
