@@ -154,7 +154,10 @@ def test_what_ranks_exchange_is_recorded(comm: str, joins: list[str], tmp_path: 
     inside = [[one.kind for one in each if one.module_class == "RadixAttention"] for each in (prefill, decode)]
     assert inside == [[], ["all_gather", *joins]]
     heads, results = LLAMA["num_attention_heads"], 4 * 16  # bytes of a head's
-    of_a_rank = {"ag_rs": {"all_gather": 4 * heads, "reduce_scatter": 2 * results}, "a2a": {"all_to_all": 2 * results + 8}}
+    of_a_rank = {
+        "ag_rs": {"all_gather": 4 * heads, "reduce_scatter": 2 * results},
+        "a2a": {"all_to_all": 2 * results + 8},
+    }
     assert {kind: moved[kind] for kind in of_a_rank[comm]} == of_a_rank[comm]
 
 

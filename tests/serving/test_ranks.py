@@ -177,6 +177,16 @@ def test_every_rank_keeps_cold_rows_on_its_host(
         assert sum(len(copy.host_slots) for copy in copies if copy.back) >= 5 * 20
 
 
+@pytest.mark.parametrize("options", [{}, {"disable_overlap_schedule": False}, {"dcp_size": 2}, {"page_size": 4}])
+def test_equal_prompts_at_once(options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The radix tree keeps one's slots for all; the others' go to whoever comes next, and every rank must know."""
+    monkeypatch.setattr(Ranks, "_start", fork_follower)
+    q.write_checkpoint(tmp_path, LLAMA, drawn(LLAMA))
+    prompts = [torch.randint(0, 96, (n,)).tolist() for n in (9, 21, 14)]
+    several = {"tp_size": 2, "dist_timeout": 60, "max_total_tokens": 2 * 64, **options}
+    assert tokens(tmp_path, prompts * 2, **several) == tokens(tmp_path, prompts) * 2
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_any_schedule(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrivals, chunks, pages and a pool that forces retraction are drawn; graphs and overlap are on."""

@@ -22,7 +22,7 @@ class Audit:
     def __init__(self, device: torch.device, refuse: Callable[[int], None]) -> None:
         self._refuse = refuse
         self._found = torch.full((), NOTHING, dtype=torch.int64, device=device)
-        self._arrived = torch.full((), NOTHING, dtype=torch.int64, pin_memory=True)
+        self._arrived = torch.full((), NOTHING, dtype=torch.int64, device="cpu", pin_memory=True)
         self._event = torch.cuda.Event()
 
     def note(self, wrong: torch.Tensor) -> None:

@@ -37,7 +37,9 @@ class HostKVPool:
         pinned = device_pool.device.type == "cuda"
         shapes = [(size // page + 1, page, each.shape[2]) for each in self._device]
         self._host = [
-            torch.zeros(shape, dtype=torch.uint8, pin_memory=True) if pinned else zeroed(shape, torch.uint8, "cpu")
+            torch.zeros(shape, dtype=torch.uint8, device="cpu", pin_memory=True)
+            if pinned
+            else zeroed(shape, torch.uint8, "cpu")
             for shape in shapes
         ]
 

@@ -164,9 +164,10 @@ class RadixCache:
             req.prefix_indices = slots
             return
         known = self.insert(key, slots)
-        self.token_to_kv_pool_allocator.free(slots[req.cache_protected_len : known])
         shared, last_node, *_ = self.match_prefix(key)
-        self.req_to_token_pool.write((row, slice(0, len(shared))), shared)
+        if known > req.cache_protected_len:
+            self.token_to_kv_pool_allocator.free(slots[req.cache_protected_len : known])
+            self.req_to_token_pool.replace(row, shared)
         self.inc_lock_ref(last_node)
         if req.holds_lock:
             self.dec_lock_ref(req.last_node or self.root_node)

@@ -22,6 +22,8 @@ class ReqToTokenPool:
             Entries at and beyond the request's length are stale: nothing clears them.
         free_slots: rows that no request owns, taken from the front, given back at the end.
         holders: row -> the request that owns it.
+        replaced: rows in which others took the place of slots that a pass may have read (`replace`); whoever keeps
+            a copy of the table takes them out again.
         with_dummy: `req_to_token` and one row more, which no request gets: a graph's padded rows write there.
     """
 
@@ -38,6 +40,11 @@ class ReqToTokenPool:
     def write(self, indices: Any, values: torch.Tensor) -> None:
         """Store slots: `indices` is (row, slice) or (rows, columns)."""
         self.req_to_token[indices] = values.to(torch.int32)
+
+    def replace(self, row: int, slots: torch.Tensor) -> None:
+        """Let a running request's first tokens be in other slots."""
+        self.write((row, slice(0, len(slots))), slots)
+        self.replaced.add(row)
 
     def available_size(self) -> int:
         return len(self.free_slots)
@@ -65,9 +72,11 @@ class ReqToTokenPool:
             raise ValueError(f"request {req.rid!r} owns no row of ReqToTokenPool (row {req.req_pool_idx})")
         self.free_slots.append(req.req_pool_idx)
         self.holders.pop(req.req_pool_idx, None)
+        self.replaced.discard(req.req_pool_idx)
         req.req_pool_idx = None
 
     def clear(self) -> None:
         """Forget every owner."""
         self.free_slots = list(range(self.size))
         self.holders: dict[int, RowHolder] = {}
+        self.replaced: set[int] = set()

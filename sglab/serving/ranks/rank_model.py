@@ -317,14 +317,22 @@ def pass_start(message: Message, tp: TensorParallel) -> collectives.PassStart:
 
 
 def table_of(batch: ModelWorkerBatch, runner: ModelRunner) -> Table:
-    """The slots of a planned pass's requests that ranks may not know, on the CPU: of drafts, too."""
-    table, rows = runner.req_to_token_pool.req_to_token, batch.req_pool_indices.tolist()
+    """The slots of a planned pass's requests that ranks may not know, on the CPU: of drafts, too.
+
+    Of a decode these are its tokens', and all of a row in which the radix tree had other slots for the same tokens.
+    """
+    pool, rows = runner.req_to_token_pool, batch.req_pool_indices.tolist()
+    table, replaced = pool.req_to_token, pool.replaced
     lengths: Sequence[int] = batch.seq_lens_cpu.tolist()
     if batch.encoder_lens_cpu is not None:  # rows begin with the encoder's tokens
         lengths = [length + encoded for length, encoded in zip(lengths, batch.encoder_lens_cpu, strict=True)]
     drafts = len(batch.out_cache_loc) // len(rows) if batch.forward_mode.is_target_verify() else 0
     known = batch.forward_mode.is_decode() or drafts
-    spans = [(row, length - 1 if known else 0, length + drafts) for row, length in zip(rows, lengths, strict=True)]
+    spans = [
+        (row, length - 1 if known and row not in replaced else 0, length + drafts)
+        for row, length in zip(rows, lengths, strict=True)
+    ]
+    replaced.difference_update(rows)
     return tuple((row, start, table[row, start:end].cpu().clone()) for row, start, end in spans)
 
 
