@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
-FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"]+)"', re.MULTILINE)
+FILE = re.compile(r'^[ \t]*\.file\s+\d+\s+"([^"]+)"', re.MULTILINE)
 LOC = re.compile(r"\s*\.loc\s+\d+\s+\d+\s+\d+(.*)")
 CALL = re.compile(r"@\[ ([^\s:]+):(\d+):(\d+)")
 

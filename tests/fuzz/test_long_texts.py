@@ -1,6 +1,7 @@
 """Texts of some hundred kilobytes that repeat one construct are read within the harness's limits of time and memory."""
 
 import random
+import time
 from collections.abc import Callable
 
 import pytest
@@ -73,3 +74,14 @@ TEXTS: dict[str, Callable[[], str]] = {
 def test_a_long_text_is_read_or_refused(name: str) -> None:
     found = process.run_text("front", "cpu", TEXTS[name]())
     assert found is None, f"{found['signature']}: {found['message']}"
+
+
+def test_blank_lines_cost_the_debugger_no_more_than_their_number() -> None:
+    """A page of somebody's PTX, whose comments say where functions were inlined."""
+    from sglab import gpu
+    from sglab.widgets import KernelDebugger
+
+    text = entry("// x @[ y.py:1:1 ]").replace(".visible", "\n" * 60_000 + ".visible")
+    began = time.process_time()
+    KernelDebugger(gpu.Module(text, "blank.ptx")["k"].session(gpu.EmulatedDevice("sm_100a"), grid=1, block=32, args=[]))
+    assert time.process_time() - began < process.HANG_SECONDS * process.patience()

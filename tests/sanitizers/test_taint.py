@@ -229,3 +229,22 @@ def test_a_reduction_whose_mask_is_where_its_result_goes(operation: str) -> None
 """
     assert kinds(body.format(lane=0)) == []
     assert kinds(body.format(lane=16)) == ["uninitialised_register"]
+
+
+@pytest.mark.parametrize("operation", ["and", "or", "xor"])
+@pytest.mark.parametrize("taken", ["%h1", "%h2"])
+def test_a_bitwise_reduction_keeps_halves_apart(operation: str, taken: str) -> None:
+    body = f"""  mov.u32 %r5, -1; redux.sync.{operation}.b32 %r6, {{word}}, %r5;
+  mov.b32 {{{{%h1, %h2}}}}, %r6; st.global.u16 [%out], {taken};
+"""
+    lower = taken == "%h1"
+    assert kinds(body.format(word="%r1")) == ([] if lower else ["uninitialised_register"])
+    assert kinds(body.format(word="%r2")) == (["uninitialised_register"] if lower else [])
+
+
+@pytest.mark.parametrize("operation", ["add.u32", "min.s32", "max.u32"])
+def test_other_reductions_mix_them(operation: str) -> None:
+    body = f"""  mov.u32 %r5, -1; redux.sync.{operation} %r6, %r1, %r5;
+  mov.b32 {{{{%h1, %h2}}}}, %r6; st.global.u16 [%out], %h1;
+"""
+    assert kinds(body.format()) == ["uninitialised_register"]

@@ -17,6 +17,17 @@ using Rule = Taint::Rule;
 
 constexpr auto kGuard = static_cast<std::uint16_t>(Field::kGuard);
 
+// What lanes say to all: a quarter of theirs is a quarter of the result for redux.sync.and, .or and .xor, of
+// everything else all of it.
+template <class F>
+Taint::Mask said_to_all(const Effects& how, const Taint::Mask& in, F reached) {
+  if (how.cost != Cost::kReduce || how.type != Type::kB32)
+    return Taint::Mask::all(reached(in.lanes()), in.origin);
+  Taint::Mask out = in;
+  for (std::uint32_t& lanes : out.part) lanes = lanes == 0 ? 0 : reached(lanes);
+  return out;
+}
+
 }  // namespace
 
 // The lanes that exchange something with `lanes`, by the member masks that were in Inst::b if there are any.
@@ -98,7 +109,8 @@ void Taint::take(const Actor& actor, Mask& in) {
   const auto met =
       std::find_if(all.begin(), all.end(), [&](const Met& m) { return (m.left & actor.lanes) != 0; });
   in = met->given;
-  if (in.lanes() != 0 && rule(pc_of(actor)) == Rule::kWarpWide) in = Mask::all(met->all, in.origin);
+  if (in.lanes() != 0 && rule(pc_of(actor)) == Rule::kWarpWide)
+    in = said_to_all(program_->effects[pc_of(actor)], in, [&](std::uint32_t) { return met->all; });
   met->left &= ~actor.lanes;
   if (met->left == 0) all.erase(met);
 }
@@ -114,7 +126,7 @@ void Taint::compute(const Actor& actor, std::uint32_t group) {
   if (!known(w).met.empty()) [[unlikely]]
     take(actor, in);
   else if (in.lanes() != 0 && rule(pc) == Rule::kWarpWide)
-    in = Mask::all(sets_with(actor, in.lanes()), in.origin);
+    in = said_to_all(program_->effects[pc], in, [&](std::uint32_t lanes) { return sets_with(actor, lanes); });
   if (rule(pc) == Rule::kShuffle) shuffle(actor, in);
   for (const Mention* m = first; m != last; ++m) {
     if (!m->definition) continue;

@@ -169,7 +169,7 @@ def _file(source: SourceText, instructions: int) -> dict[str, Any]:
 
 
 def _without_debug_sections(ptx: str) -> str:
-    found = re.search(r"^\s*\.section\s+\.debug", ptx, re.MULTILINE)
+    found = re.search(r"^[ \t]*\.section\s+\.debug", ptx, re.MULTILINE)
     return ptx[: found.start()] if found else ptx
 
 
