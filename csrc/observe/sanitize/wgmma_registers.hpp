@@ -67,8 +67,8 @@ class WgmmaRegisters final : public Detector {
     std::uint32_t issued = 0, complete = 0;  // wgmma operations
     std::vector<std::uint32_t> groups;       // issued when each was committed
     // By register. A wgmma names hundreds, mostly all alike.
-    std::vector<std::uint32_t> touched;    // fences when it was touched last, + 1; 0: not since the last wgmma
-    std::vector<std::uint32_t> flight;     // the last wgmma that uses it, from 1 on; 0: none
+    std::vector<std::uint32_t> touched;  // fences when it was touched last, + 1; 0: not since the last wgmma
+    std::vector<std::uint32_t> flight;   // the last wgmma that uses it, from 1 on; 0: none
     std::vector<std::uint8_t> accumulates;  // whether that one does
     std::vector<Earlier> touchers;
     std::vector<Earlier> flying;  // wgmmas after the `complete` ones
