@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -248,9 +247,13 @@ class Packer:
         raise LaunchError(f"{self._signature.entry}, {name}: {text}")
 
 
-@lru_cache(maxsize=256)
+_labels: dict[tuple[str, type], tuple[str, ...]] = {}
+
+
 def _member_labels(argument: str, struct: type[Struct]) -> tuple[str, ...]:
-    return tuple(f"{argument}, {member.text}" for member in layout(struct))
+    if (argument, struct) not in _labels:
+        _labels[argument, struct] = tuple(f"{argument}, {member.text}" for member in layout(struct))
+    return _labels[argument, struct]
 
 
 def merged(spans: Sequence[Allocation]) -> tuple[Allocation, ...]:
