@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sglab.gpu.errors import LaunchError
 from sglab.gpu.pointee import objection
 from sglab.gpu.signature import Parameter, Signature
-from sglab.gpu.struct_parameter import Struct, size
+from sglab.gpu.struct_parameter import Struct, layout, size
 from sglab.gpu.tensor_map import TensorMap, TiledEncoding
 
 _address = itemgetter(0)
@@ -191,10 +191,10 @@ class Packer:
         if parameter.size != (got := size(type(value))):
             self._refuse(name, f"expected a struct of {parameter.size} bytes; {type(value).__name__} has {got}")
         data = bytearray(parameter.size)
-        where = name.partition(",")[0]
         self._base = parameter.offset
-        for member, content in value.members():
-            packed = self._bytes_of(f"{where}, {member.text}", member, content)
+        labels = _member_labels(name.partition(",")[0], type(value))
+        for label, (member, content) in zip(labels, value.members(), strict=True):
+            packed = self._bytes_of(label, member, content)
             data[member.offset : member.offset + member.size] = packed
         self._base = 0
         return bytes(data)
@@ -245,6 +245,15 @@ class Packer:
 
     def _refuse(self, name: str, text: str) -> Any:
         raise LaunchError(f"{self._signature.entry}, {name}: {text}")
+
+
+_labels: dict[tuple[str, type], tuple[str, ...]] = {}
+
+
+def _member_labels(argument: str, struct: type[Struct]) -> tuple[str, ...]:
+    if (argument, struct) not in _labels:
+        _labels[argument, struct] = tuple(f"{argument}, {member.text}" for member in layout(struct))
+    return _labels[argument, struct]
 
 
 def merged(spans: Sequence[Allocation]) -> tuple[Allocation, ...]:

@@ -184,6 +184,8 @@ def check_variables(name: str, target: str, static: int) -> None:
 
 
 def _dim3(kernel: str, argument: str, value: Any, limits: Dim3) -> Dim3:
+    if type(value) is int and 1 <= value <= limits[0]:  # the commonest
+        return value, 1, 1
     given = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
     sizes = [integer(size) for size in (value if given else (value,))]
     whole = [size for size in sizes if size is not None]

@@ -9,7 +9,7 @@ from sglab import _core
 from sglab._core import tensor
 from tests.support.emulator.cute_layouts import Operand
 from tests.support.emulator.tcgen05 import idesc
-from tests.support.emulator.tensor_core_ptx import C_AT, PARAMETERS, SHARED, WAIT, Operands, vector
+from tests.support.emulator.tensor_core_ptx import A_AT, B_AT, C_AT, PARAMETERS, SHARED, WAIT, Operands, vector
 from tests.support.emulator.tensor_core_ptx import COPY as COPY_IMAGE
 from tests.support.emulator.tensor_ptx import kernel_text, launch
 
@@ -138,6 +138,42 @@ def test_operand_forms_of_mma(form: str) -> None:
         0
     ].view(np.float32)
     np.testing.assert_array_equal(d[:, :N], want(ops.product))
+
+
+OTHER_D = "add.u32 %r15, %r9, 64;"
+STEP = "@%p0 tcgen05.mma.cta_group::CTAS.kind::f16 [{d}], %rd10, %rd11, %r16, {old};\n"
+FORWARD = "add.s64 %rd10, %rd10, 2; add.s64 %rd11, %rd11, 2;\n"
+SERIES = {
+    "whole": [("%r9", "%p5"), ("%r9", "1"), ("%r9", "1"), ("%r9", "1")],
+    "onto what was there": [("%r9", "1")] * 4,
+    "starts again": [("%r9", "1"), ("%r9", "1"), ("%r9", "%p5"), ("%r9", "1")],
+    "two by turns": [("%r9", "1"), ("%r15", "1"), ("%r15", "1"), ("%r9", "1")],
+    "scales what was there": [("%r9", "1"), ("%r9", "1"), ("%r9", "1, 3"), ("%r9", "1")],
+}
+
+
+@pytest.mark.parametrize("pair", [False, True])
+@pytest.mark.parametrize("series", list(SERIES))
+def test_a_series_of_mma_has_the_bits_of_each_after_the_other(series: str, pair: bool) -> None:
+    """A plain launch makes one product of those that add to one D; whoever observes a launch sees each alone."""
+    ctas = 2 if pair else 1
+    ops = Operands("f16", 128 * ctas, N, 64, ctas=ctas, small=False)
+    halves, a, b = ops.image.view(np.uint16), A_AT // 2, B_AT // 2
+    halves[:, [a + 5, a + 60, b + 9]] = 0xFE01, 0xFE01, 0xFC00  # NaN in the first and last step, an infinity
+    steps = FORWARD.join(STEP.format(d=d, old=old) for d, old in SERIES[series]).replace("CTAS", str(ctas))
+    constants = "setp.ne.u32 %p5, %r1, %r1;\n" + OTHER_D
+    commit, start = COMMIT, SYNC
+    if pair:
+        steps, start = steps.replace("@%p0", "@%p6"), SYNC + CLUSTER
+        constants += "setp.eq.u32 %p6, %r10, 0; and.pred %p6, %p6, %p0; mov.u16 %h1, 3;\n"
+        commit = (
+            "@%p6 tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [full], %h1;"
+        )
+    parts = OLD, STORED, start, load_idesc(128 * ctas), constants, ops.descriptors, steps, commit, WAIT
+    together, alone = (run(*parts, image=ops.image, pair=pair, observed=observed) for observed in (False, True))
+    assert np.isfinite(together.view(np.float32)).any()
+    assert np.isnan(together.view(np.float32)).any()
+    np.testing.assert_array_equal(together, alone)
 
 
 @pytest.mark.parametrize("shift", ["", ".ashift", ".collector::a::lastuse.ashift"])

@@ -125,8 +125,8 @@ void read_row(const TensorMap& map, const BoxRow& row, GlobalAccess& global, std
   }
 }
 
-// Rows that are fetched into the cache before they are copied: they lie far apart in memory, and each would be
-// waited for.
+// Rows that are fetched into the cache before they are copied: they lie far apart in memory, and each would
+// be waited for.
 class RowsAhead {
  public:
   template <typename Copy>

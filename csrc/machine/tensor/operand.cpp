@@ -157,7 +157,8 @@ void gather_operand(SmemView smem, const SmemDescriptor& descriptor, const Opera
       const std::uint32_t first = address(static_cast<std::uint32_t>(line), chunk);
       if (whole && widen != nullptr) {  // a run at once, in order
         std::uint8_t bytes[128];
-        for (std::uint32_t i = 0; i < run; ++i) std::memcpy(bytes + 16 * i, chunk_at(smem, first ^ 16 * i), 16);
+        for (std::uint32_t i = 0; i < run; ++i)
+          std::memcpy(bytes + 16 * i, chunk_at(smem, first ^ 16 * i), 16);
         widen(bytes, target, static_cast<int>(8 * run));
         target += 8 * run;
         continue;

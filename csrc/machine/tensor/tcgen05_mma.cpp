@@ -313,8 +313,8 @@ bool continues_product(const Tcgen05Mma& first, const Tcgen05Mma& next) {
   const InstructionDescriptor& d = next.descriptor;
   return next.enable_input_d && first.a_smem && next.a_smem && first.descriptor == d && !d.sparse &&
          !is_block_scaled(d.kind) && first.cta_group == next.cta_group &&
-         first.weight_stationary == next.weight_stationary && first.d.encode() == next.d.encode() && sums_in_place(first) &&
-         sums_in_place(next) && first.zero_columns == next.zero_columns;
+         first.weight_stationary == next.weight_stationary && first.d.encode() == next.d.encode() &&
+         sums_in_place(first) && sums_in_place(next) && first.zero_columns == next.zero_columns;
 }
 
 void run_tcgen05_product(std::span<const Tcgen05Mma* const> mmas, std::span<const MmaCta> ctas) {

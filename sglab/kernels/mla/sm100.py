@@ -55,9 +55,14 @@ class MlaSm100(MlaDecode):
         if partial_out is None or partial_lse is None:
             partial_out, partial_lse = partial_buffers(slots, num_heads, place)
         self.partial_count = torch.empty(batch, dtype=torch.int32, device=place)
-        self._requests = torch.arange(batch, dtype=torch.int32, device=place)
-        self._slot_indptr = torch.arange(batch + 1, dtype=torch.int32, device=place) * max_splits
         self._use_partials(partial_out, partial_lse)
+
+    @cached_property
+    def _combined(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """What a combine takes: where the slots of each request begin, and the requests."""
+        place = self.device.torch_device
+        requests = torch.arange(self.batch + 1, dtype=torch.int32, device=place)
+        return requests * self.max_splits, requests[:-1]
 
     def _use_partials(self, out: torch.Tensor, lse: torch.Tensor) -> None:
         self.partial_out, self.partial_lse = out, lse
@@ -66,7 +71,8 @@ class MlaSm100(MlaDecode):
     @cached_property
     def key(self) -> Hashable:
         """What tells this object's launches from others'."""
-        buffers = (self.partial_out, self.partial_lse, self.partial_count, self._requests, self._slot_indptr)
+        combined = self._combined if self.max_splits > 1 else ()
+        buffers = (self.partial_out, self.partial_lse, self.partial_count, *combined)
         return (OPERATOR, self.num_heads, self.max_splits, self.grid, described(*buffers))
 
     def with_partials(self, out: torch.Tensor, lse: torch.Tensor) -> MlaSm100:
@@ -146,7 +152,7 @@ class MlaSm100(MlaDecode):
         if self.max_splits == 1:
             return [attention]
         many = self.max_splits > MANY_SPLITS
-        return [attention, self._combine(a.decode, self._slot_indptr, self._requests, self.partial_count, many)]
+        return [attention, self._combine(a.decode, *self._combined, self.partial_count, many)]
 
 
 def mla_decode_sm100(

@@ -59,8 +59,13 @@ def launch(
     scheduler: str = "fair",
     seed: int = 0,
     threads: int = 1,
+    observed: bool = False,
 ) -> object:
-    """Runs the kernel named `kernel`: arrays travel as addresses, ints as u32, Maps as 128 bytes."""
+    """Runs the kernel named `kernel`: arrays travel as addresses, ints as u32, Maps as 128 bytes.
+
+    Args:
+        observed: with a sanitizer, which looks at every operation.
+    """
     kernel = _core.Module(text, "test").kernel("kernel")
     assert kernel.unsupported == [], kernel.unsupported
     parameters, allocations = bytearray(), []
@@ -73,8 +78,17 @@ def launch(
         allocations.append((array.ctypes.data, array.nbytes, name))
         parameters += value.encode() if isinstance(value, Map) else struct.pack("<Q", array.ctypes.data)
     machine = _core.Machine(arch, 4, threads, scheduler, seed)
+    observer = _core.sanitizer(["tensor"], False, _core.MarkedMemory(), _core.GridHistory(), False)
     return machine.launch(
-        kernel, (grid, 1, 1), (block, 1, 1), (cluster, 1, 1), smem, bytes(parameters), allocations, 10_000_000
+        kernel,
+        (grid, 1, 1),
+        (block, 1, 1),
+        (cluster, 1, 1),
+        smem,
+        bytes(parameters),
+        allocations,
+        10_000_000,
+        observer if observed else None,
     )
 
 
