@@ -11,6 +11,7 @@ from sglab.attention import create_attention_backend
 from sglab.attention.flashmla_backend import FlashMLABackend
 from sglab.attention.info import recording
 from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch
+from sglab.kernels import get_mla_metadata as operator
 from sglab.planning.flash_mla import get_mla_metadata
 from sglab.workbench import Batch, decode_batch, extend_batch, max_error, reference
 
@@ -130,3 +131,14 @@ def test_what_it_cannot_serve_is_refused() -> None:
         sglab.attend(decode_batch([9], num_heads=2, kind="mha", page_size=64), "flashmla")
     with pytest.raises(BadArgumentError, match="page_size: expected 64 for flashmla, got 128"):
         sglab.attend(decode_batch([9], num_heads=2, page_size=128), "flashmla")
+
+
+def test_a_rank_plans_for_its_own_heads() -> None:
+    """Of 128 heads on two ranks 64 run here: FlashMLA plans other parts for them."""
+    batch = decode_batch([4000, 70], num_heads=128, page_size=64, dtype="bfloat16")
+    backend = create_attention_backend("flashmla", replace(batch.runner, tp_size=2))
+    backend.prepare(batch.forward_batch)
+    made: Any = backend.forward_metadata  # type: ignore[attr-defined]
+    plans = [operator(batch.seq_lens.to(torch.int32), heads, 1)[0] for heads in (64, 128)]
+    assert plans[0].shape != plans[1].shape
+    assert torch.equal(made.flashmla_metadata, plans[0])
