@@ -447,3 +447,14 @@ def test_roles_come_once_the_launch_is_known(monkeypatch: pytest.MonkeyPatch) ->
     assert roles(go(run, "back"))
     assert recorded.session.log.kernel
     assert roles(recorded.look(FOLLOW)), "another widget has recorded it meanwhile"
+
+
+def test_a_source_is_named_without_detours() -> None:
+    ptx = SESSION_PTX.read_text()
+    name = re.search(r'\.file\s+1\s+"([^"]+)"', ptx)
+    assert name is not None
+    moved = ptx.replace(f'"{name[1]}"', '"/nowhere/build/../csrc/session.cu"')
+    kernel = gpu.Module(moved, "session.ptx")["collatz"]
+    arguments = [torch.arange(1, 129, dtype=torch.int32), torch.zeros(128, dtype=torch.int32)]
+    session = kernel.session(gpu.EmulatedDevice("sm_90a"), grid=2, block=64, args=arguments)
+    assert KernelDebugger(session).code["files"][0]["path"] == "/nowhere/csrc/session.cu"
