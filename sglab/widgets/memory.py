@@ -115,9 +115,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
     # Moving
 
     @command
-    def go(
-        self, moment: int, wanted: Sequence[dict[str, Any]] = (), selected: Mapping[str, Any] | None = None
-    ) -> None:
+    def go(self, moment: int, wanted: Sequence[dict[str, Any]] = (), selected: Mapping[str, Any] | None = None) -> None:
         """Moves the session to just after the first `moment` of the moments.
 
         Args:

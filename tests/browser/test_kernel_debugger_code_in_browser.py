@@ -207,3 +207,21 @@ def test_a_press_is_not_lost_where_the_line_changes_meanwhile(host: Host, widget
     page.mouse.up()
     expect(line).to_have_attribute("aria-selected", "true")
     expect(line).not_to_have_attribute("data-current", "now")
+
+
+def test_line_numbers_stay_while_the_code_scrolls_sideways(host: Host, widget: KernelDebugger) -> None:
+    """And are no layers of their own where it does not: every step would pay for them."""
+    page = host.page
+    page.set_viewport_size({"width": 900, "height": 1000})
+    show(host, widget)
+    listing = page.get_by_role("listbox", name="PTX")
+    gutter = listing.locator(".kd-gutter").first
+    expect(gutter).to_have_css("position", "static")
+    before = gutter.bounding_box()
+    listing.evaluate("listing => listing.scrollLeft = 30")
+    expect(gutter).to_have_css("position", "sticky")
+    assert listing.evaluate("listing => listing.scrollLeft") == 30
+    assert gutter.bounding_box() == before
+    listing.evaluate("listing => listing.scrollLeft = 0")
+    expect(gutter).to_have_css("position", "static")
+    assert gutter.bounding_box() == before

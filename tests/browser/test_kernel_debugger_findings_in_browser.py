@@ -55,6 +55,9 @@ def test_the_registers_are_those_of_the_warp_that_failed(host: Host) -> None:
     frame(page).press("r")
     expect(page.locator("output.sg-sentence")).to_have_text("The kernel failed: out of bounds.")
     expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 2 of CTA 0")
+    expect(page.locator(".kd-warps")).to_contain_text("the one that failed · Esc: the one that runs")
+    page.locator(".kd-warp").nth(1).click()
+    expect(page.locator(".kd-warps")).to_contain_text("chosen by you")
 
 
 def test_a_deadlock_is_drawn_as_its_circle(host: Host, axe: Callable[[Page], list[str]]) -> None:

@@ -179,3 +179,18 @@ def test_a_connection_that_was_closed_without_a_word_is_reported(host: Host, wid
     frame(page).press("ArrowRight")
     expect(page.get_by_role("alert")).to_contain_text("Disconnected: the Python kernel")
     at(page, 0)
+
+
+@pytest.mark.parametrize("size", [(1000, 800), (1440, 900)])
+def test_the_bars_of_the_registers_are_in_sight(host: Host, size: tuple[int, int]) -> None:
+    """One box scrolls: a grid higher than its pane had the bar that scrolls sideways below the edge."""
+    page = host.page
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    show(host, make())
+    registers = page.locator(".kd-registers")
+    expect(registers.locator(".sg-cells")).to_be_visible()
+    assert registers.evaluate("pane => pane.scrollHeight <= pane.clientHeight")
+    assert registers.evaluate(
+        "pane => pane.querySelector('.sg-cells').getBoundingClientRect().bottom"
+        " <= pane.getBoundingClientRect().bottom + 1"
+    )

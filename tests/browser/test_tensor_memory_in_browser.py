@@ -316,3 +316,26 @@ def test_a_use_after_free_leads_to_its_cell(host: Host) -> None:
     details.get_by_role("button", name="Select tmem[0,0]").click()
     expect(details).to_contain_text("allocation")
     assert selection.value["address"] == "tmem[0,0]"
+
+
+def test_a_step_changes_what_is_other_and_nothing_else(host: Host) -> None:
+    """What is written anew costs the page a layout and, where it has a hatch, an image."""
+    widget = TensorMemory(mla_sm100())
+    widget.go(moment_after(widget, "ld"))
+    page = show(host, widget)
+    settled(page)
+    page.evaluate(
+        """() => {
+          window.changed = [];
+          const seen = (changes) => changes.forEach(({ target, type, attributeName }) =>
+            window.changed.push([target.closest?.("[class]")?.className ?? "", attributeName ?? type]));
+          const options = { subtree: true, childList: true, attributes: true };
+          new MutationObserver(seen).observe(document.querySelector(".sg-widget"), options);
+        }"""
+    )
+    page.locator(".sg-widget").press("ArrowRight")
+    expect(page.locator(".sg-counter")).to_contain_text(f"step {moment_after(widget, 'ld') + 1} of")
+    settled(page)
+    changed = page.evaluate("window.changed")
+    assert [each for each in changed if each[1] in ("title", "max", "data-kind", "data-placeholder")] == []
+    assert [each for each in changed if each[0] == "stm-legend"] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -159,7 +160,7 @@ def _wrappers(ptx: str, rows: Sequence[Any]) -> set[str]:
 def _file(source: SourceText, instructions: int) -> dict[str, Any]:
     path = Path(source.path)
     return {
-        "path": source.path,
+        "path": os.path.normpath(source.path),  # compilers write /build/../csrc/kernel.cu
         "name": short_name(source.path),
         "language": LANGUAGES.get(path.suffix, "python" if "ipykernel" in source.path else "cuda"),
         "instructions": instructions,

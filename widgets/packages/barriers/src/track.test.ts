@@ -24,6 +24,20 @@ describe("the steps of barriers", () => {
     expect(track().describe(7)).toMatch(/^Phase 0 of empty\[0\] ended by CTA 4 warp 1 \(mma\)\.$/);
   });
 
+  test("tell barriers of one name in two CTAs apart where both phases end at once", () => {
+    const { meta, phases } = launch;
+    const [full] = meta.barriers;
+    if (!full) throw new Error("no barrier");
+    const pair = {
+      ...launch,
+      meta: { ...meta, ctas: [4, 5], barriers: [full, { ...full, rank: 1 }, ...meta.barriers.slice(2)] },
+      phases: { ...phases, position: Int32Array.of(12, 12), event: Int32Array.of(12, 12) },
+    };
+    expect(trackOf(pair, new Relations(pair), new BarrierStates(pair), () => undefined).describe(7)).toMatch(
+      /^Phase 0 of full\[0\] of CTA 4 ended by .*\. Phase 0 of full\[0\] of CTA 5 ended by /,
+    );
+  });
+
   test("say who waits at the selected barrier", () => {
     expect(track(FULL).describe(3)).toMatch(/ full\[0\]: 0 of 1 pending, 4\.0 KiB under way\. (\d|No)/);
     expect(track().describe(3)).not.toContain(" full[0]: ");

@@ -33,7 +33,7 @@ export function trackOf(
     marks: marksOf(launch),
     describe: (step) => {
       const chosen = selected();
-      const ended = (endsAt.get(step) ?? []).slice(0, 2).map((phase) => endOf(launch, relations, phase));
+      const ended = endsOf(launch, relations, (endsAt.get(step) ?? []).slice(0, 2));
       const now =
         chosen === undefined
           ? ""
@@ -48,9 +48,20 @@ export function trackOf(
   };
 }
 
-function endOf(launch: Launch, relations: Relations, phase: number): string {
-  const { phases, meta, events, places } = launch;
-  const name = meta.barriers[phases.barrier[phase] as number]?.name;
+/** Barriers of two CTAs may have one name; where both are meant, the CTA tells them apart. */
+function endsOf(launch: Launch, relations: Relations, ended: number[]): string[] {
+  const { phases, meta } = launch;
+  const barriers = ended.map((phase) => meta.barriers[phases.barrier[phase] as number]);
+  const names = new Set(barriers.map((barrier) => barrier?.name));
+  return ended.map((phase, i) => {
+    const { name = "", rank = 0 } = barriers[i] ?? {};
+    const whose = names.size < ended.length ? ` of CTA ${meta.ctas[rank]}` : "";
+    return endOf(launch, relations, phase, `${name}${whose}`);
+  });
+}
+
+function endOf(launch: Launch, relations: Relations, phase: number, name: string): string {
+  const { phases, events, places } = launch;
   const index = places.indexOf(phases.event[phase] as number);
   const who = index < 0 ? "" : ` by ${warpAndRole(launch, events.row[index] as number)}`;
   const released = relations.releasedBy(phase).filter(({ since }) => since !== undefined).length;

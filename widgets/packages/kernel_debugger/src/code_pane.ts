@@ -71,8 +71,9 @@ export class CodePane {
     this.element = this.#box;
     const box = this.#box;
     disposer.listen(box, "scroll", () => {
-      this.#top = box.scrollTop;
       this.#holdGutters(box.scrollLeft > 0);
+      if (Math.round(box.scrollTop) === this.#top) return; // a step has revealed its line, and drawn it
+      this.#top = box.scrollTop;
       this.redraw();
     });
     // not on "scroll": boxes that change their size scroll, too

@@ -24,7 +24,7 @@ import type { DebuggerSource, Party, State, StopEdit, StopOptions, StopPoint } f
 import { RegistersView } from "./registers_view";
 import type { SessionTransport } from "./session_transport";
 import { warpName } from "./warp_looks";
-import { WarpsView } from "./warps_view";
+import { type ChosenBy, WarpsView } from "./warps_view";
 import { WatchesView } from "./watches_view";
 import { barrierKey, maskText } from "./words";
 
@@ -64,6 +64,8 @@ export function makeView({
   const look = driver.look;
   let shownPc: string | undefined;
   let hadFailed = false;
+  /** Whose choice the focused warp is, until Esc. */
+  let chosenBy: ChosenBy = "reader";
   /** The line to which a run was asked to go. */
   let asked: Partial<SourcePlace> | undefined;
   /** Whether the next state is to show a moment that was selected elsewhere. */
@@ -189,6 +191,7 @@ export function makeView({
   /** Looks at a warp; `pinned` until Esc. */
   function focus(cta: number, warp: number, group: number, publish: boolean): void {
     Object.assign(look, { cta, warp, group });
+    chosenBy = "reader";
     shownPc = undefined;
     if (publish) selection.set({ ...selection.value, cta, warp, moment: driver.state?.position }, frame);
     driver.refresh();
@@ -254,7 +257,7 @@ export function makeView({
     }
     transport.settle(state, sentenceOf(state));
     controls.show(state, live);
-    warps.show(state, look.cta !== undefined);
+    warps.show(state, look.cta === undefined ? undefined : chosenBy);
     const lanes = group && warp && warp.groups.length > 1 ? ` · ${maskText(group[1])}` : "";
     const instruction = pc === undefined ? "" : (codes.ptx.textOf(code.ptxLine(pc)) ?? "");
     registers.show(state, warp ? `Registers of ${warpName(warp)}${lanes}` : "Registers", instruction);
@@ -297,6 +300,7 @@ export function makeView({
     if (!failed || !ptxLine) return;
     const group = failed.groups.findIndex(([pc]) => code.ptxLine(pc) === ptxLine);
     focus(failed.cta, failed.warp, Math.max(0, group), false);
+    chosenBy = "failure";
   }
 
   function sentenceOf(state: State): string {
@@ -351,6 +355,7 @@ export function makeView({
       const { cta, warp, moment, address } = value;
       following ||= moment !== undefined && moment !== driver.state?.position;
       if (address !== undefined) watches.offer(address);
+      chosenBy = "reader";
       if (cta !== undefined && warp !== undefined) Object.assign(look, { cta, warp, group: 0 });
       else unpin();
       inSight("news", follow);

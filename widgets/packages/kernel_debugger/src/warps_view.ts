@@ -1,6 +1,6 @@
 // Every warp of the cluster in focus: its mark, its role, and what it does; a press focuses it.
 
-import { type Disposer, format, framed, h } from "@sglab/core";
+import { type Disposer, format, framed, h, setText } from "@sglab/core";
 import type { CodeModel } from "./code_model";
 import { type Kept, KeptChildren } from "./kept_children";
 import type { Group, State, Warp } from "./protocol";
@@ -11,6 +11,14 @@ export interface WarpEvents {
   focus: (cta: number, warp: number, group: number) => void;
   other: (cta: number) => void;
 }
+
+/** Who chose the warp that is looked at. */
+export type ChosenBy = "reader" | "failure";
+
+const CHOICES: Record<ChosenBy, string> = {
+  reader: "chosen by you · Esc: the one that runs",
+  failure: "the one that failed · Esc: the one that runs",
+};
 
 export class WarpsView {
   readonly element = h("section", { class: "kd-warps", "aria-label": "Warps" });
@@ -40,11 +48,11 @@ export class WarpsView {
     this.#choose.addEventListener("change", () => events.other(Number(this.#choose.value)));
   }
 
-  show(state: State, pinned: boolean): void {
+  show(state: State, chosen: ChosenBy | undefined): void {
     const active = document.activeElement as HTMLElement | null;
     const focused = active && this.element.contains(active) ? active.dataset.key : undefined;
     const ctas = state.ctas.filter(([linear]) => state.warps.some(({ cta }) => cta === linear));
-    this.#showHeading(state, pinned);
+    this.#showHeading(state, chosen);
     this.#kept.show([
       { key: "heading", stamp: "", make: () => this.#heading },
       ...ctas.flatMap((cta) => this.#cta(state, cta, ctas.length)),
@@ -91,7 +99,7 @@ export class WarpsView {
     else if (place.bottom > box.bottom) scroller.scrollTop += place.bottom - box.bottom + place.height;
   }
 
-  #showHeading(state: State, pinned: boolean): void {
+  #showHeading(state: State, chosen: ChosenBy | undefined): void {
     const listed = state.ctas.map(([linear]) => linear).join();
     if (listed !== this.#listed) {
       this.#listed = listed;
@@ -103,8 +111,7 @@ export class WarpsView {
     this.#choose.hidden = state.ctas.length < 2;
     this.#hint.hidden = state.ctas.length === 0; // after the launch there is none to look at
     const own = state.last ? "the one that ran last is shown" : "nothing has run: the first is shown";
-    const hint = pinned ? "chosen by you · Esc: the one that runs" : own;
-    if (this.#hint.textContent !== hint) this.#hint.textContent = hint;
+    setText(this.#hint, chosen ? CHOICES[chosen] : own);
   }
 
   /** One row per group of lanes; one for a warp that has exited. */
