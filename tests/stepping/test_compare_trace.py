@@ -160,6 +160,26 @@ def test_of_a_function_only_the_values_are_known(tensors) -> None:
     assert not tensors[1].any()
 
 
+def test_a_long_way_of_one_side_is_told_by_source_lines(tensors) -> None:
+    """A sum over a tile printed 170 lines, of which each instruction was one."""
+    source = """
+__global__ void twisted(const float* x, float* out) {
+  __shared__ float s[64];
+  float sum = x[threadIdx.x];
+  s[threadIdx.x] = sum;
+  __syncthreads();
+  for (int i = 0; i < 32; ++i) sum += s[(threadIdx.x + i) % 64] * 0.5f;
+  out[threadIdx.x] = sum;
+}"""
+    x, out = torch.rand(64), torch.zeros(64)
+    found = sglab.compare(sglab.step(sglab.cuda(source)[1, 64], x, out), lambda out: None)
+    trace = found.parting.trace()
+    lines = str(trace).splitlines()
+    assert len(trace.steps) > 60 and len(lines) < 12
+    assert ", kernel.cu:8 " in lines[0] and "more of this line" in str(trace)
+    assert f"{len(trace.steps)} instructions of" in lines[-2]
+
+
 def test_a_way_that_is_too_long_says_so(tensors) -> None:
     right, wrong = FAULTS[0]
     found = parting(tensors, step(KERNEL, *tensors), step(KERNEL.replace(right, wrong), *tensors))
