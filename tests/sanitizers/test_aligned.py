@@ -117,8 +117,8 @@ UNSEEN = {
     "an if in a loop": f"ROUND: @%p1 bra PAST; bar.sync 0; PAST: {TWICE_MORE}",
     "fewer rounds": "@%p1 mov.u32 %r4, 2; ROUND: bar.sync 0; add.u32 %r4, %r4, 1; setp.lt.u32 %p2, %r4, 3;"
     " @%p2 bra ROUND; mov.u32 %r5, 1;",
-    "a reduction": "mov.u32 %r4, 32; ROUND: setp.ge.u32 %p2, %r1, %r4; @%p2 bra PAST; st.shared.u32 [%r3], %r1; bar.sync 0;"
-    " PAST: shr.u32 %r4, %r4, 1; setp.ne.u32 %p3, %r4, 0; @%p3 bra ROUND;",
+    "a reduction": "mov.u32 %r4, 32; ROUND: setp.ge.u32 %p2, %r1, %r4; @%p2 bra PAST;"
+    " st.shared.u32 [%r3], %r1; bar.sync 0; PAST: shr.u32 %r4, %r4, 1; setp.ne.u32 %p3, %r4, 0; @%p3 bra ROUND;",
     "behind a jump": "@%p1 bra PAST; bar.sync 0; bra JOIN; PAST: mov.u32 %r5, 1; JOIN: add.u32 %r4, %r4, 1;",
 }
 """Lanes go past a barrier and do nothing that others could notice, where all have met again or would have."""

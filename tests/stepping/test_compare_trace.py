@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import sglab
 from sglab import gpu
+from sglab.compilers.nvcc import find_nvcc
 
 KERNEL = """.version 8.8
 .target sm_100a
@@ -162,6 +163,10 @@ def test_of_a_function_only_the_values_are_known(tensors) -> None:
 
 def test_a_long_way_of_one_side_is_told_by_source_lines(tensors) -> None:
     """A sum over a tile printed 170 lines, of which each instruction was one."""
+    try:
+        find_nvcc()
+    except gpu.MissingDependencyError as error:
+        pytest.skip(str(error))
     source = """
 __global__ void twisted(const float* x, float* out) {
   __shared__ float s[64];
