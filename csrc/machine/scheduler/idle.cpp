@@ -1,7 +1,10 @@
 #include "machine/scheduler/idle.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "machine/async/engine.hpp"
 #include "machine/engine/launch.hpp"
