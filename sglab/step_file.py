@@ -29,7 +29,7 @@ FILE_HELP = (
     "needs no name"
 )
 SPECIFICATIONS = (
-    "randn:1024:float32 (or rand, zeros, ones, arange, randint; a shape such as 2x3, a torch dtype), "
+    "randn:1024:float32 (or rand, zeros, ones, arange, randint; a shape such as 2x3 or 2,3, a torch dtype), "
     "load:file.npy, a number, none; NAME=… for a parameter by name"
 )
 
@@ -261,12 +261,12 @@ def _value(text: str) -> Any:
     make = _MAKERS.get(kind)
     if make is None:
         raise LaunchError(f"--arg: expected {SPECIFICATIONS}; got {text!r}{_meant(kind, [*_MAKERS, 'load', 'none'])}")
-    if re.fullmatch(r"\d+(?:x\d+)*", shape) is None:
+    if re.fullmatch(r"\d+(?:[x,]\d+)*", shape) is None:
         raise LaunchError(f"--arg {text}: expected a shape after {kind}:, such as 1024 or 2x3; got {shape!r}")
     if not isinstance(dtype, torch.dtype):
         near = _meant(dtype_name, [name for name, value in vars(torch).items() if isinstance(value, torch.dtype)])
         raise LaunchError(f"--arg {text}: expected a torch dtype, such as float32 or int64; got {dtype_name!r}{near}")
-    return make(tuple(map(int, shape.split("x")))).to(dtype)
+    return make(tuple(map(int, re.split("[x,]", shape)))).to(dtype)
 
 
 def _meant(given: str, known: Sequence[str]) -> str:

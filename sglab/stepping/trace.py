@@ -17,6 +17,8 @@ from sglab.stepping.producers import Produced, Producers
 Stored = tuple[CapturedLaunch, int]
 """A launch, and the position of a store in it."""
 Made = TypeVar("Made")
+MOST_LINES = 24
+"""Of a way that only one launch goes, which branches at every operand; more are told by source lines."""
 _REGISTER = re.compile(r"%\w+")
 _UNFOLLOWED = ("atom.", "wmma.load", "ldmatrix.", "ld.local", "ldu.", "tex.", "suld.", "tcgen05.ld.", "mbarrier.")
 
@@ -38,11 +40,22 @@ class Trace:
     found: bool
 
     def __str__(self) -> str:
+        if len(self.steps) > MOST_LINES and all(b is None for _, b in self.steps):
+            return "\n".join([*self._by_source(), self.reason])
         lines = []
         for a, b in self.steps:
             lines.append(f"  a: {a}")
             lines += [] if b is None else [f"  b: {b}"]
         return "\n".join([*lines, self.reason])
+
+    def _by_source(self) -> list[str]:
+        """Of each source line the instruction nearest to the store: a sum over a tile is hundreds of one line."""
+        lines: dict[object, list[Produced]] = {}
+        for a, _ in self.steps:
+            lines.setdefault(a.instruction.source or a.instruction.ptx_line, []).append(a)
+        shown = list(lines.values())[:MOST_LINES]
+        texts = [f"  a: {of[0]}" + (f"; {len(of) - 1} more of this line" if len(of) > 1 else "") for of in shown]
+        return [*texts, f"{len(self.steps)} instructions of {len(lines)} source lines; .steps has all of them"]
 
 
 def trace_both(a: Stored, b: Stored, address: int, most: int) -> Trace:

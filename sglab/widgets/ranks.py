@@ -71,7 +71,7 @@ class Ranks(Opener):
         arguments.integer("step", step, 0, len(run.passes) - 1, f"{len(run.passes)} passes were recorded.")
         joints = run.of_pass(step)
         moved = sum(joint.moved for joint in joints)
-        subject = f"{run.title}: pass {step} of {len(run.passes)}, {len(joints)} collectives, {moved:,} bytes a rank"
+        subject = f"{run.title}: pass {step} of {len(run.passes)}, {len(joints)} collectives, {_binary(moved)} a rank"
         title = f"Measured on {run.size} processes with {run.backend}; bytes are those of the ring algorithm"
         self.publish(
             pass_tensors(run, step),
@@ -112,6 +112,14 @@ def pass_tensors(run: RanksRun, step: int) -> dict[str, np.ndarray]:
             for peer, size in zip(one.ranks, one.parts, strict=False):
                 parts[at, rank, peer] = size
     return {"times": times, "parts": parts, "begins": (np.array(starts, dtype=np.float64) - origin) / 1e3}
+
+
+def _binary(count: int) -> str:
+    """Bytes in powers of two, as the widget's own texts have them: "151 KiB"."""
+    scaled, units = float(count), ["B", "KiB", "MiB", "GiB"]
+    while scaled >= 1024 and len(units) > 1:
+        scaled, units = scaled / 1024, units[1:]
+    return f"{scaled:.{0 if units[0] == 'B' or scaled >= 100 else 1}f} {units[0]}"
 
 
 def _pass_row(number: int, starts: list[Any]) -> dict[str, Any]:

@@ -172,3 +172,21 @@ def test_a_saved_page_selects_and_sorts_without_python(page: Page, explorer: Bac
     expect(widget.locator(".sg-details .sg-heading").first).to_have_text("flashmla")
     expect(widget.locator("[data-opens]")).to_have_count(0)
     expect(widget.get_by_label("Machine")).to_have_count(0)
+
+
+def test_it_opens_at_its_cards_and_stays_there_when_drawn_again(host: Host) -> None:
+    """In so little room that its choice stands below what is in sight."""
+    host.page.set_viewport_size({"width": 1000, "height": 760})
+    host.page.add_style_tag(content="#widget { --sg-max-height: 330px }")
+    host.show(BackendExplorer([300, 1000, 77], model="DeepSeek-V3", machine="H200"))
+    widget = host.page.locator("#widget .sg-widget")
+    expect(widget.locator(".sg-placeholder")).to_be_empty()
+    settled(host.page)
+    scrolled = "widget => [...widget.querySelectorAll('*')].map((each) => each.scrollTop).filter((top) => top > 0)"
+    assert widget.evaluate(scrolled) == []
+    host.page.set_viewport_size({"width": 960, "height": 760})
+    settled(host.page)
+    assert widget.evaluate(scrolled) == []
+    widget.locator("tr[data-backend] .sbe-name").last.click()
+    settled(host.page)
+    expect(widget.locator("tr[data-selected='true']")).to_be_in_viewport()

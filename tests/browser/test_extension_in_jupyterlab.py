@@ -125,7 +125,8 @@ def test_a_tab_takes_the_whole_screen_and_closes(open_lab: Callable[..., LabNote
     )
     whole = pages.bounding_box()
     assert beside and whole and whole["width"] > beside["width"] + 100
-    area.get_by_role("button", name="Full screen").click()
+    area.get_by_role("button", name="Leave full screen", exact=True).click()
+    expect(area.get_by_role("button", name="Full screen", exact=True)).to_be_visible()
     lab.page.wait_for_function(
         "w => Math.abs(document.querySelector('.sglab-tab').clientWidth - w) < 20", arg=beside["width"]
     )

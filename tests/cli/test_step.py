@@ -182,6 +182,7 @@ def test_arguments_are_written_as_words(tmp_path: Path) -> None:
     assert (seven, hexadecimal, half, nothing, yes, named) == (7, 16, 2.5, None, True, {"BLOCK": 128})
     assert loaded.tolist() == [[0, 1, 2], [3, 4, 5]]
     assert torch.equal(arguments(["rand:8"], 1)[0][0], arguments(["rand:8"], 1)[0][0])
+    assert arguments(["zeros:2,3:int32"], 0)[0][0].shape == (2, 3)  # as --grid is written
 
 
 @needs_nvcc

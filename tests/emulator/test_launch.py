@@ -164,3 +164,25 @@ OTHER:
     assert caught.value.kind == "deadlock"
     assert "warp 0 lanes 0xffffffff waits at barrier 2 (32 of 64 threads have arrived)" in str(caught.value)
     assert "warp 1 lanes 0xffffffff waits at barrier 1 (32 of 64 threads have arrived)" in str(caught.value)
+
+
+def test_warps_that_wait_alike_are_one_line_of_a_deadlock() -> None:
+    ptx = """
+.entry stuck() {
+  .reg .pred %p<3>; .reg .b32 %r<2>;
+  mov.u32 %r1, %tid.x;
+  setp.lt.u32 %p1, %r1, 32; setp.ge.u32 %p2, %r1, 128;
+  @%p1 bra OTHER;
+  @%p2 bra OTHER;
+  bar.sync 1, 128;
+  ret;
+OTHER:
+  bar.sync 2, 96;
+  ret;
+}"""
+    with pytest.raises(_core.LaunchError) as caught:
+        launch(ptx, [], block=(160, 1, 1))
+    text = str(caught.value)
+    assert "CTA (0, 0, 0) warps 0, 4 lanes 0xffffffff wait at barrier 2 (64 of 96 threads have arrived)" in text
+    assert "CTA (0, 0, 0) warps 1 to 3 lanes 0xffffffff wait at barrier 1 (96 of 128 threads have arrived)" in text
+    assert text.partition("who waits for whom")[0].count("\n  CTA") == 2

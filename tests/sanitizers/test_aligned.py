@@ -112,6 +112,28 @@ def test_all_lanes_come_to_the_same_barriers(wrong: str, scheduler: str) -> None
     assert {each.at.warp for each in found} == {1}
 
 
+UNSEEN = {
+    "an if": "@%p1 bra PAST; bar.sync 0; PAST: add.u32 %r4, %r4, 1;",
+    "an if in a loop": f"ROUND: @%p1 bra PAST; bar.sync 0; PAST: {TWICE_MORE}",
+    "fewer rounds": "@%p1 mov.u32 %r4, 2; ROUND: bar.sync 0; add.u32 %r4, %r4, 1; setp.lt.u32 %p2, %r4, 3;"
+    " @%p2 bra ROUND; mov.u32 %r5, 1;",
+    "a reduction": "mov.u32 %r4, 32; ROUND: setp.ge.u32 %p2, %r1, %r4; @%p2 bra PAST;"
+    " st.shared.u32 [%r3], %r1; bar.sync 0; PAST: shr.u32 %r4, %r4, 1; setp.ne.u32 %p3, %r4, 0; @%p3 bra ROUND;",
+    "behind a jump": "@%p1 bra PAST; bar.sync 0; bra JOIN; PAST: mov.u32 %r5, 1; JOIN: add.u32 %r4, %r4, 1;",
+}
+"""Lanes go past a barrier and do nothing that others could notice, where all have met again or would have."""
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("wrong", UNSEEN.values(), ids=list(UNSEEN))
+def test_lanes_that_go_past_need_not_do_anything(wrong: str, scheduler: str) -> None:
+    for seed in range(3):
+        found, error = run(wrong, scheduler=scheduler, seed=seed)
+        assert error is None and kinds(found) == ["barrier_diverged"]
+        assert found[0].other.instruction.opcode == "bar.sync"
+        assert found[0].at.lanes & found[0].other.lanes == 0
+
+
 CLUSTER = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
 RIGHT = {
     "leave at once": f"@%p1 ret; bar.sync 0; {STORE}",
@@ -119,6 +141,10 @@ RIGHT = {
     "leave by code behind": f"@%p1 bra LEAVE; bar.sync 0; {STORE} bar.sync 0; {STORE} ret; LEAVE: {STORE}",
     "leave a cluster": f"@%p1 bra LEAVE; {CLUSTER} {STORE} ret; LEAVE: {STORE}",
     "leave a loop": f"ROUND: bar.sync 0; st.shared.u32 [%r3], %r1; @%p1 ret; bar.sync 0; {TWICE_MORE} {STORE}",
+    "leave at the end": "@%p1 bra END; bar.sync 0; END:",
+    "leave by a jump to it": f"@%p1 bra END; bar.sync 0; {STORE} END:",
+    "leave a loop for the end": f"ROUND: bar.sync 0; @%p1 bra END; bar.sync 0; {TWICE_MORE} END:",
+    "leave later": f"ROUND: bar.sync 0; {STORE} @%p1 bra GONE; {TWICE_MORE} ret; GONE: {STORE}",
     "a barrier of threads": f"@%p1 bra PAST; barrier.sync 0; PAST: {STORE}",
     "late": f"{LATE} bar.sync 0; {STORE} {TWICE_MORE}",
     "late, and nobody waits": f"{LATE} bar.arrive 1, 128; {STORE}",

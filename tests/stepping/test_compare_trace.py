@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import sglab
 from sglab import gpu
+from sglab.compilers.nvcc import find_nvcc
 
 KERNEL = """.version 8.8
 .target sm_100a
@@ -158,6 +159,30 @@ def test_of_a_function_only_the_values_are_known(tensors) -> None:
     assert shown[:2] == ["st.global.f32", "neg.f32"] and "ld.global.f32" in shown and shown.count("fma.rn.f32") >= 5
     assert "of the other side only the values are known" in str(found)
     assert not tensors[1].any()
+
+
+def test_a_long_way_of_one_side_is_told_by_source_lines(tensors) -> None:
+    """A sum over a tile printed 170 lines, of which each instruction was one."""
+    try:
+        find_nvcc()
+    except gpu.MissingDependencyError as error:
+        pytest.skip(str(error))
+    source = """
+__global__ void twisted(const float* x, float* out) {
+  __shared__ float s[64];
+  float sum = x[threadIdx.x];
+  s[threadIdx.x] = sum;
+  __syncthreads();
+  for (int i = 0; i < 32; ++i) sum += s[(threadIdx.x + i) % 64] * 0.5f;
+  out[threadIdx.x] = sum;
+}"""
+    x, out = torch.rand(64), torch.zeros(64)
+    found = sglab.compare(sglab.step(sglab.cuda(source)[1, 64], x, out), lambda out: None)
+    trace = found.parting.trace()
+    lines = str(trace).splitlines()
+    assert len(trace.steps) > 60 and len(lines) < 12
+    assert ", kernel.cu:8 " in lines[0] and "more of this line" in str(trace)
+    assert f"{len(trace.steps)} instructions of" in lines[-2]
 
 
 def test_a_way_that_is_too_long_says_so(tensors) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,8 @@ def test_rows_are_the_collectives_of_the_pass_in_order() -> None:
     joints = run.of_pass(1)
     assert [each["module"] for each in widget.joints] == [joint.any.module for joint in joints]
     assert [each["moved"] for each in widget.joints] == [joint.moved for joint in joints]
+    shown = re.search(r"([\d.]+) KiB a rank", widget.header["subject"])
+    assert shown and float(shown[1]) == pytest.approx(sum(joint.moved for joint in joints) / 1024, rel=0.01)
     times = widget._tensors["times"].array
     assert times.shape == (len(joints), 2, 2)
     for at, joint in enumerate(joints):

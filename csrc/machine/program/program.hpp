@@ -125,6 +125,7 @@ struct Program {
   std::uint32_t first_shared() const { return uses_reserved_shared ? kSharedForGroups : kSharedReserved; }
   std::vector<std::string> unsupported;  // why it cannot be launched, one line per distinct cause
   std::unique_ptr<WorkedOut> wgmma_uses = std::make_unique<WorkedOut>();
+  std::unique_ptr<WorkedOut> joins = std::make_unique<WorkedOut>();
 };
 
 // Never throws for unknown instructions: they are listed in Program::unsupported. Throws PtxError;

@@ -1,7 +1,10 @@
 #include "machine/scheduler/idle.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "machine/async/engine.hpp"
 #include "machine/engine/launch.hpp"
@@ -65,25 +68,58 @@ bool left_to_others(Cluster& cluster) {
          std::any_of(cluster.warps.begin(), cluster.warps.end(), gives_up);
 }
 
+namespace {
+
+// Warps of one CTA that wait alike.
+struct Waiters {
+  const Cta* cta;
+  std::vector<std::uint32_t> warps;
+  std::string lanes, what;
+};
+
+void add_waiter(std::vector<Waiters>& all, const Warp& w, const Group& g) {
+  Fault at;
+  locate(at, w, g.pc);
+  std::string what = describe_wait(w, g) + " at PTX line " + std::to_string(at.ptx_line);
+  if (!at.source_file.empty()) what += ", " + at.source_file + ":" + std::to_string(at.source_line);
+  const std::string lanes = hex(g.mask);
+  for (Waiters& each : all) {
+    if (each.cta == w.cta && each.lanes == lanes && each.what == what) return each.warps.push_back(w.index);
+  }
+  all.push_back({w.cta, {w.index}, lanes, std::move(what)});
+}
+
+// "warp 3", "warps 1 to 7" or "warps 0, 2, 3".
+std::string numbered(const std::vector<std::uint32_t>& warps) {
+  if (warps.size() == 1) return "warp " + std::to_string(warps.front());
+  if (warps.size() > 2 && warps.back() - warps.front() + 1 == warps.size())
+    return "warps " + std::to_string(warps.front()) + " to " + std::to_string(warps.back());
+  std::string text;
+  for (const std::uint32_t each : warps) text += (text.empty() ? "warps " : ", ") + std::to_string(each);
+  return text;
+}
+
+}  // namespace
+
 void raise_deadlock(const Cluster& cluster) {
+  constexpr std::size_t kMostListed = 24;
   std::string text = "deadlock: no warp can continue";
   Fault fault;
   fault.kind = "deadlock";
-  unsigned listed = 0;
+  std::vector<Waiters> all;
   for (const Warp& w : cluster.warps) {
     for (std::uint32_t i = 0; i < w.group_count; ++i) {
-      const Group& g = w.groups[i];
-      if (listed == 0) locate(fault, w, g.pc);
-      if (++listed > 24) continue;
-      Fault at;
-      locate(at, w, g.pc);
-      text += "\n  CTA (" + std::to_string(w.cta->index[0]) + ", " + std::to_string(w.cta->index[1]) + ", " +
-              std::to_string(w.cta->index[2]) + ") warp " + std::to_string(w.index) + " lanes " +
-              hex(g.mask) + " waits " + describe_wait(w, g) + " at PTX line " + std::to_string(at.ptx_line) +
-              (at.source_file.empty() ? "" : ", " + at.source_file + ":" + std::to_string(at.source_line));
+      if (all.empty()) locate(fault, w, w.groups[i].pc);
+      add_waiter(all, w, w.groups[i]);
     }
   }
-  if (listed > 24) text += "\n  and " + std::to_string(listed - 24) + " more";
+  for (std::size_t i = 0; i < std::min(all.size(), kMostListed); ++i) {
+    const auto& [cta, warps, lanes, what] = all[i];
+    text += "\n  CTA (" + std::to_string(cta->index[0]) + ", " + std::to_string(cta->index[1]) + ", " +
+            std::to_string(cta->index[2]) + ") " + numbered(warps) + " lanes " + lanes +
+            (warps.size() == 1 ? " waits " : " wait ") + what;
+  }
+  if (all.size() > kMostListed) text += "\n  and " + std::to_string(all.size() - kMostListed) + " more";
   fault.message = text;
   if (const Explainer* const explainer = cluster.launch->config.explainer.get())
     explainer->deadlock(cluster, fault);

@@ -2,29 +2,18 @@
 
 #include <algorithm>
 #include <string>
-#include <string_view>
 
 #include "machine/ops/operands.hpp"
+#include "observe/sanitize/joins.hpp"
 
 namespace sglab::emu {
 namespace {
 
 constexpr std::int64_t kLongAgo = -1;
 constexpr std::uint32_t kMostBarriers = 1u << 16;  // that some lanes may be late for
+constexpr std::size_t kMostParted = 64;            // branches of a warp whose lanes have not met again
 constexpr char kCame[] = "came to the barrier";
 constexpr char kPast[] = "some go past a barrier that others came to";
-
-// `bar` is .aligned without saying so; bar.warp.sync, which has a member mask, is not.
-bool is_aligned(const Program& program, std::uint32_t pc) {
-  const std::string_view opcode = opcode_of(program, pc);
-  return (opcode.starts_with("bar.") && !opcode.starts_with("bar.warp.")) ||
-         opcode.find(".aligned") != std::string_view::npos;
-}
-
-bool is_barrier(Act act) {
-  return act == Act::kNamedArrive || act == Act::kNamedWait || act == Act::kClusterArrive ||
-         act == Act::kClusterWait;
-}
 
 // Whether diverged lanes that are at `pc` have the barrier behind them, unless they come to it once more.
 bool is_behind(const Program& program, std::uint32_t pc, const Party& barrier) {
@@ -37,6 +26,8 @@ bool is_behind(const Program& program, std::uint32_t pc, const Party& barrier) {
 void AlignedLanes::launched(const Launch& launch) {
   uneven_.clear();
   gone_.clear();
+  parted_.clear();
+  skipped_.clear();
   whole_.clear();
   program_ = launch.program;
 }
@@ -45,6 +36,8 @@ void AlignedLanes::cluster_finished(const Cluster& cluster) {
   const Key first{cluster.index, 0}, end{cluster.index + 1, 0};
   uneven_.erase(uneven_.lower_bound(first), uneven_.lower_bound(end));
   gone_.erase(gone_.lower_bound(first), gone_.lower_bound(end));
+  parted_.erase(parted_.lower_bound(first), parted_.lower_bound(end));
+  skipped_.erase(skipped_.lower_bound(first), skipped_.lower_bound(end));
 }
 
 void AlignedLanes::report(Uneven& uneven, const Party& who, const Party& barrier, const char* how,
@@ -80,15 +73,16 @@ bool AlignedLanes::together(const Actor& actor, Uneven& uneven) {
 
 void AlignedLanes::at_barrier(const Actor& actor) {
   const std::uint32_t live = actor.warp->live;
-  if (uneven_.empty() && actor.lanes == live) return;
+  if (uneven_.empty() && parted_.empty() && actor.lanes == live) return;
   const std::uint32_t pc = pc_of(actor);
   if (!is_aligned(*program_, pc)) return;
   auto warp = uneven_.find(key_of(actor));
   if (warp == uneven_.end()) {
-    if (actor.lanes == live) return;
+    if (actor.lanes == live) return came(actor);
     warp = uneven_.try_emplace(key_of(actor)).first;
   }
   Uneven& uneven = warp->second;
+  came(actor);
   if (uneven.reported || !together(actor, uneven)) return;
   const std::uint32_t at = uneven.at[static_cast<std::size_t>(first_lane(actor.lanes))];
   if (at == kMostBarriers) {
@@ -104,6 +98,72 @@ void AlignedLanes::at_barrier(const Actor& actor) {
   // They were late, not past it.
   for (auto& [where, passer] : uneven.passed) passer.who.lanes &= ~actor.lanes;
   settle(warp, live);
+}
+
+// Counts a barrier for those lanes that have parted from others and not met them again.
+void AlignedLanes::came(const Actor& actor) {
+  const auto warp = parted_.find(key_of(actor));
+  if (warp == parted_.end()) return;
+  for (Parted& parted : warp->second) {
+    if ((parted.inside & actor.lanes) == 0) continue;
+    parted.barrier = party(actor);
+    for (std::uint32_t rest = parted.inside & actor.lanes; rest != 0; rest &= rest - 1) {
+      const std::uint32_t count = ++parted.came[static_cast<std::size_t>(first_lane(rest))];
+      parted.most = std::max(parted.most, count);
+    }
+    judge(actor, parted);
+  }
+}
+
+// Lanes that are where all meet again must have come to as many barriers on the way as any other.
+void AlignedLanes::judge(const Actor& actor, const Parted& parted) {
+  Party late = parted.branch;
+  late.lanes = 0;
+  for (std::uint32_t rest = parted.met & actor.warp->live; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<std::size_t>(first_lane(rest));
+    if (parted.came[lane] < parted.most) late.lanes |= 1u << lane;
+  }
+  if (late.lanes != 0) skipped_.try_emplace(key_of(actor), Skipped{late, parted.barrier});
+}
+
+// A warp has ended of which lanes have skipped a barrier, and did nothing behind it that told so.
+void AlignedLanes::tell(const Key& key) {
+  const auto skipped = skipped_.find(key);
+  if (skipped == skipped_.end()) return;
+  Uneven& uneven = uneven_[key];
+  if (!uneven.reported) report(uneven, skipped->second.branch, skipped->second.barrier, kPast, kCame);
+  skipped_.erase(skipped);
+}
+
+void AlignedLanes::parts(const Actor& actor, std::uint32_t join) {
+  std::vector<Parted>& all = parted_[key_of(actor)];
+  if (all.size() == kMostParted) all.erase(all.begin());
+  Parted parted;
+  parted.branch = party(actor);
+  parted.join = join;
+  parted.frame = actor.warp->groups[actor.warp->group].frame;
+  parted.inside = actor.lanes;
+  all.push_back(parted);
+}
+
+void AlignedLanes::meets(const Actor& actor) {
+  const auto warp = parted_.find(key_of(actor));
+  if (warp == parted_.end()) return;
+  const std::uint32_t pc = pc_of(actor), frame = actor.warp->groups[actor.warp->group].frame;
+  for (Parted& parted : warp->second) {
+    const std::uint32_t come = parted.inside & actor.lanes;
+    if (come == 0 || parted.join != pc || parted.frame != frame) continue;
+    parted.inside &= ~come;
+    parted.met |= come;
+    judge(actor, parted);
+  }
+  forget_met(warp);
+}
+
+// Forgets the branches of which all lanes have met again or exited.
+void AlignedLanes::forget_met(std::map<Key, std::vector<Parted>>::iterator warp) {
+  std::erase_if(warp->second, [](const Parted& parted) { return parted.inside == 0; });
+  if (warp->second.empty()) parted_.erase(warp);
 }
 
 // Forgets the barriers that all lanes have come to, if they have come to all.
@@ -143,6 +203,11 @@ void AlignedLanes::follow(const Actor& actor) {
 void AlignedLanes::exited(const Actor& actor) {
   const Key key = key_of(actor);
   const std::uint32_t live = actor.warp->live;
+  if (live == 0) tell(key);
+  if (const auto warp = parted_.find(key); warp != parted_.end()) {
+    for (Parted& parted : warp->second) parted.inside &= live;
+    forget_met(warp);
+  }
   if (const auto warp = uneven_.find(key); warp != uneven_.end()) settle(warp, live);
   if (live == 0) {
     gone_.erase(key);

@@ -45,6 +45,10 @@ class BarrierSanitizer final : public Detector {
   // Any instruction, once lanes of a warp have exited before others.
   void executed(const Actor& actor) { aligned_.executed(actor); }
 
+  // Lanes go different ways at a branch, or are where these meet again (joins.hpp).
+  void parts(const Actor& actor, std::uint32_t join) { aligned_.parts(actor, join); }
+  void meets(const Actor& actor) { aligned_.meets(actor); }
+
   // Arrivals at the mbarrier at an address so far; nullptr: none.
   const std::set<Arriver>* arrivers(const Cluster& cluster, std::uint32_t address) const;
 

@@ -11,6 +11,7 @@
 #include "observe/sanitize/barriers.hpp"
 #include "observe/sanitize/deadlock.hpp"
 #include "observe/sanitize/grids.hpp"
+#include "observe/sanitize/joins.hpp"
 #include "observe/sanitize/memory.hpp"
 #include "observe/sanitize/races/detector.hpp"
 #include "observe/sanitize/tensor.hpp"
@@ -100,12 +101,15 @@ void Sanitizer::launched(const Launch& launch) {
   followed_.count = 0;
   allocation_ = nullptr;
   all([&](Detector& d) { d.launched(launch); });
+  joins_ = barriers_ == nullptr ? nullptr : &joins_of(*program_);
   const std::size_t count = program_->code.size();
   watch_.resize(count);
   followed_.instructions.resize(count);
   for (std::uint32_t pc = 0; pc < count; ++pc) {
     watch_[pc] = static_cast<std::uint8_t>((is_notified(program_->effects[pc].act) ? kEvents : 0) |
-                                           (wgmma_ != nullptr && wgmma_->follows(pc) ? kWgmmaRegisters : 0));
+                                           (wgmma_ != nullptr && wgmma_->follows(pc) ? kWgmmaRegisters : 0) |
+                                           (joins_ != nullptr && joins_->of[pc] != kNoIndex ? kParts : 0) |
+                                           (joins_ != nullptr && joins_->is_join[pc] != 0 ? kMeets : 0));
     const bool heard = watch_[pc] != 0 || (memory_ != nullptr && memory_->may_follow(pc));
     // What is in the PTX text moves the launch's position.
     followed_.instructions[pc] = static_cast<std::uint8_t>(
@@ -138,7 +142,15 @@ void Sanitizer::attempting(const Warp& w, const Inst* inst) {
   before_.group = w.group_mask;
   before_.lanes = active_lanes(w, inst);
   before_.meeting = 0;
+  if ((watch_[pc] & (kParts | kMeets)) != 0) part_or_meet(w, inst, pc);
   look(w, inst, effects, before_.lanes);
+}
+
+void Sanitizer::part_or_meet(const Warp& w, const Inst* inst, std::uint32_t pc) {
+  const Actor actor{&w, inst, before_.group, position()};
+  if ((watch_[pc] & kMeets) != 0) barriers_->meets(actor);
+  const bool together = inst->guard != kNoGuard && (before_.lanes == 0 || before_.lanes == before_.group);
+  if ((watch_[pc] & kParts) != 0 && !together) barriers_->parts(actor, joins_->of[pc]);
 }
 
 void Sanitizer::attempted(const Warp& w, const Inst* inst, const Inst* next) {

@@ -15,6 +15,7 @@ namespace sglab::emu {
 
 class BarrierSanitizer;
 class GridHistory;
+struct Joins;
 class MarkedMemory;
 class MemorySanitizer;
 class WgmmaRegisters;
@@ -59,7 +60,7 @@ class Sanitizer final : public Observer, public Explanations {
       return std::lower_bound(phases.begin(), phases.end(), std::pair{address, std::uint64_t{0}});
     }
   };
-  enum Watch : std::uint8_t { kEvents = 1, kWgmmaRegisters = 2 };
+  enum Watch : std::uint8_t { kEvents = 1, kWgmmaRegisters = 2, kParts = 4, kMeets = 8 };
   // Operands of the instruction being executed, as it found them.
   struct Before {
     bool watched;                // it is more than computing, or its registers are being followed
@@ -76,6 +77,7 @@ class Sanitizer final : public Observer, public Explanations {
   void look(const Warp& warp, const Inst* inst, const Effects& effects, std::uint32_t lanes);
   void look_at_barrier(const Warp& warp, const Inst* inst);
   void look_at_tmem(const Warp& warp, const Inst* inst, const Effects& effects, std::uint32_t lanes);
+  void part_or_meet(const Warp& warp, const Inst* inst, std::uint32_t pc);
   void notify(const Actor& actor, const Effects& effects);
   void notify_access(const Actor& actor, const Effects& effects);
   void notify_tile(const Actor& actor, const Effects& effects);
@@ -104,6 +106,7 @@ class Sanitizer final : public Observer, public Explanations {
   MemorySanitizer* memory_ = nullptr;  // among them
   BarrierSanitizer* barriers_ = nullptr;
   WgmmaRegisters* wgmma_ = nullptr;
+  const Joins* joins_ = nullptr;  // of the program, if barriers are followed
   const Launch* launch_ = nullptr;
   const Program* program_ = nullptr;
   Held& held(const Cluster& cluster) {

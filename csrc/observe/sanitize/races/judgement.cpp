@@ -170,8 +170,7 @@ Judge::Verdict Judgement::judge_lanes(const Record& earlier, bool earlier_writes
     report(earlier, earlier_writes, earlier_lane, "lanes_collide",
            "lanes of one instruction write different values to one address");
   } else {
-    report(earlier, earlier_writes, earlier_lane, "missing_warp_sync",
-           "bar.warp.sync (__syncwarp) is missing between the lanes");
+    report(earlier, earlier_writes, earlier_lane, "missing_warp_sync", kMissingWarpSync);
   }
   return Verdict::kRace;
 }

@@ -11,6 +11,10 @@ namespace sglab::emu::races {
 // Who made an access; kNoLane: all of its lanes.
 Party party_of(const Record& record, std::uint32_t lane);
 
+inline constexpr char kMissingWarpSync[] =
+    "bar.warp.sync (__syncwarp) is missing between the lanes; a barrier (__syncthreads, cuda.syncthreads, "
+    "bar.sync) orders them, and other warps, too";
+
 // One access by some lanes, or by an asynchronous operation, and what comes before it: determines whether an
 // earlier access is ordered before it and reports a race if not.
 class Judgement final : public Judge {

@@ -87,13 +87,19 @@ void Judgement::race(const Record& earlier, bool earlier_writes, std::uint32_t e
     return report_plain_read(earlier, earlier_writes, earlier_lane);
   if (both_update(earlier)) return report_updates(earlier, earlier_writes, earlier_lane);
   if (earlier.role == Role::kThread && same_warp(earlier) && views_.size() == 1) {
-    return report(earlier, earlier_writes, earlier_lane, "missing_warp_sync",
-                  "bar.warp.sync (__syncwarp) is missing between the lanes");
+    return report(earlier, earlier_writes, earlier_lane, "missing_warp_sync", kMissingWarpSync);
   }
   const char* const kind = !writes          ? "read_after_write_race"
                            : earlier_writes ? "write_after_write_race"
                                             : "write_after_read_race";
-  report(earlier, earlier_writes, earlier_lane, kind, "nothing orders the two");
+  const bool in_one_cta = space == Space::kShared && earlier.role == Role::kThread &&
+                          record_.role == Role::kThread && earlier.cluster == record_.cluster &&
+                          actor_.warp->cluster->ctas.size() == 1;
+  report(
+      earlier, earlier_writes, earlier_lane, kind,
+      in_one_cta
+          ? "nothing orders the two; a barrier (__syncthreads, cuda.syncthreads, bar.sync) between them would"
+          : "nothing orders the two");
 }
 
 // A plain read beside an atomic, as before a compare-and-swap loop: undefined by the ISA's letter, and

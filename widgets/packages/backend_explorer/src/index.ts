@@ -170,9 +170,11 @@ function render({ el, source, disposer }: Context<typeof BACKEND_EXPLORER>): voi
   disposer.add(
     transport.changed.on(() => {
       const name = table.names()[transport.position - 1];
-      if (name !== selected) frame.details.scrollTop = 0;
+      const moved = name !== selected;
+      if (moved) frame.details.scrollTop = 0;
       selected = name;
       table.select(name);
+      if (moved && name !== undefined) table.reveal(name);
       showDetails();
     }),
   );
@@ -188,6 +190,7 @@ function render({ el, source, disposer }: Context<typeof BACKEND_EXPLORER>): voi
     sorting.value = order;
     draw.now();
     loadTrack();
+    if (selected !== undefined) table.reveal(selected);
   }
 
   function fold(): void {

@@ -35,6 +35,8 @@ export interface Table {
     live: boolean,
   ): void;
   select(name: string | undefined): void;
+  /** Scrolls to a backend's row. */
+  reveal(name: string): void;
   /** Backends in the order shown. */
   names(): string[];
 }
@@ -101,7 +103,8 @@ export function makeTable(actions: Actions, disposer: Disposer): Table {
     select(name) {
       selected = name;
       mark();
-      if (name === undefined) return;
+    },
+    reveal(name) {
       const root = element.closest(".sg-widget");
       if (root) revealWithin(root, body.querySelector(`[data-backend="${name}"]`));
     },

@@ -1,7 +1,7 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { addCommands, addToPalette, COMMANDS } from "./commands";
 import type { Thing } from "./question";
-import { chosen, told } from "./testing/host";
+import { actions, chosen, told } from "./testing/host";
 
 vi.mock("./tab_toolbar", () => ({ fullScreen: vi.fn() }));
 
@@ -98,6 +98,18 @@ test("the next finding is asked for and said; an error is said as well", async (
   await run(COMMANDS.nextFinding);
   expect(notebook?.ask).toHaveBeenCalledWith("next_finding", { thing: 7 });
   expect(told).toEqual(["1 of 2: lost update", "error: no kernel"]);
+});
+
+test("a finding that a notification would cut off can be read whole", async () => {
+  const { run, notebook } = made([thing({ number: 7 })]);
+  const said = `1 of 3: lost update, ${"each reads the place, changes it and writes it back; ".repeat(3)}atomicAdd does that in one step`;
+  notebook?.ask.mockResolvedValueOnce({ said }).mockResolvedValueOnce({ said: "2 of 3: short" });
+  await run(COMMANDS.nextFinding);
+  expect(actions.map(({ label }) => label)).toEqual(["Whole text"]);
+  actions[0]?.callback();
+  expect(told).toEqual([said, `Finding: ${said}`]);
+  await run(COMMANDS.nextFinding);
+  expect(actions).toEqual([]);
 });
 
 test("tabs are arranged beside each other, the first beside the notebook", async () => {

@@ -1,7 +1,7 @@
 // The extension's commands. Those with a label are in the command palette.
 
 import type { ILabShell, JupyterFrontEnd } from "@jupyterlab/application";
-import { type ICommandPalette, InputDialog, Notification } from "@jupyterlab/apputils";
+import { Dialog, type ICommandPalette, InputDialog, Notification, showDialog } from "@jupyterlab/apputils";
 import type { LabIcon } from "@jupyterlab/ui-components";
 import { arrangement } from "./arrangement";
 import type { NotebookKernel } from "./notebook_kernel";
@@ -75,7 +75,7 @@ export function addCommands({ app, tabs, icon, labShell, focus }: Surroundings):
       if (!notebook || !thing) return nothing("No launch or session is there to look for findings in.");
       try {
         const { said } = await notebook.ask("next_finding", { thing: thing.number });
-        return Notification.info(said, { autoClose: 12000 });
+        return say(said);
       } catch (error) {
         return Notification.error(error instanceof Error ? error.message : String(error), {
           autoClose: false,
@@ -113,6 +113,15 @@ export function addCommands({ app, tabs, icon, labShell, focus }: Surroundings):
   commands.addCommand(COMMANDS.restore, {
     execute: (args) => tabs.add(args as unknown as TabArgs, undefined, { activate: false }),
   });
+}
+
+/** A notification shows so many characters of a text, and what would mend a finding stands at its end. */
+const SHOWN = 140;
+
+function say(text: string): string {
+  if (text.length <= SHOWN) return Notification.info(text, { autoClose: 12000 });
+  const callback = () => void showDialog({ title: "Finding", body: text, buttons: [Dialog.okButton()] });
+  return Notification.info(text, { autoClose: 12000, actions: [{ label: "Whole text", callback }] });
 }
 
 export function addToPalette(palette: ICommandPalette): void {

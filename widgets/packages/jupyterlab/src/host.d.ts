@@ -200,8 +200,13 @@ declare module "@jupyterlab/apputils" {
       value: string | null;
     }>;
   };
+  export const Dialog: { okButton(options?: { label: string }): unknown };
+  export function showDialog(options: { title: string; body: string; buttons: unknown[] }): Promise<unknown>;
   export const Notification: {
-    info(message: string, options?: { autoClose: number | false }): string;
+    info(
+      message: string,
+      options?: { autoClose: number | false; actions?: { label: string; callback: () => void }[] },
+    ): string;
     error(message: string, options?: { autoClose: number | false }): string;
   };
 }

@@ -13,6 +13,7 @@ export function tabToolbar(tab: MainAreaWidget<Tab>, app: JupyterFrontEnd): void
     const button = h("button", { type: "button", class: "sglab-button", title }, text);
     button.addEventListener("click", run);
     toolbar.addItem(name, new Widget({ node: h("div", { class: "jp-ToolbarButton" }, button) }));
+    return button;
   };
   const on = content.args.path.split("/").pop() ?? "";
   toolbar.addItem("of", new Widget({ node: h("span", { class: "sglab-of", title: on }, on) }));
@@ -22,7 +23,10 @@ export function tabToolbar(tab: MainAreaWidget<Tab>, app: JupyterFrontEnd): void
   add("save", "Save recording", "Write it as a .sglab file, which opens without a kernel", () =>
     save(content),
   );
-  add("full-screen", "Full screen", "The whole screen; Esc leaves it", () => fullScreen(tab));
+  const whole = add("full-screen", "Full screen", "The whole screen; Esc leaves it", () => fullScreen(tab));
+  tab.node.addEventListener("fullscreenchange", () => {
+    whole.textContent = document.fullscreenElement === tab.node ? "Leave full screen" : "Full screen";
+  });
 }
 
 export function fullScreen(tab: Widget): void {

@@ -21,10 +21,17 @@ export class Signal {
 
 /** What was told to the reader, and what the reader chooses. */
 export const told: string[] = [];
+export const actions: { label: string; callback: () => void }[] = [];
 export const Notification = {
-  info: (text: string) => void told.push(text),
+  info: (text: string, options?: { actions?: typeof actions }) => {
+    told.push(text);
+    actions.splice(0, actions.length, ...(options?.actions ?? []));
+  },
   error: (text: string) => void told.push(`error: ${text}`),
 };
+export const showDialog = ({ title, body }: { title: string; body: string }) =>
+  void told.push(`${title}: ${body}`);
+export const Dialog = { okButton: () => ({}) };
 export const chosen: { label: string | undefined; offered: string[] } = { label: undefined, offered: [] };
 export const InputDialog = {
   async getItem({ items }: { items: string[] }) {
