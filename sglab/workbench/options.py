@@ -224,15 +224,15 @@ def with_options(builder: Builder) -> Builder:
 
 def fragment(allocator: BaseTokenToKVPoolAllocator, seed: int, requests: int = 256) -> None:
     """Let up to `requests` other requests fill the whole pool and leave in random order: the free list is scattered."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator("cpu").manual_seed(seed)
     longest = max(2, 2 * allocator.num_pages // requests)
     held = []
     while left := allocator.available_size() // allocator.page_size:
-        pages = min(left, int(torch.randint(1, longest + 1, (), generator=generator)))
+        pages = min(left, int(torch.randint(1, longest + 1, (), generator=generator, device="cpu")))
         slots = allocator.alloc(pages * allocator.page_size)
         assert slots is not None  # no more pages than are left
         held.append(slots)
-    for i in torch.randperm(len(held), generator=generator).tolist():
+    for i in torch.randperm(len(held), generator=generator, device="cpu").tolist():
         allocator.free(held[i])
 
 

@@ -17,7 +17,7 @@ class RandomRows:
     """A stream of random rows from one seed."""
 
     def __init__(self, seed: int, runner: ModelRunner) -> None:
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = torch.Generator("cpu").manual_seed(seed)
         self._runner = runner
 
     def queries(self, layer: RadixAttention, count: int) -> torch.Tensor:
@@ -31,7 +31,7 @@ class RandomRows:
                 buffer[some] = self._draw(len(some), *buffer.shape[1:])
 
     def _draw(self, *shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=self._generator).to(self._runner.device, self._runner.dtype)
+        return torch.randn(shape, generator=self._generator, device="cpu").to(self._runner.device, self._runner.dtype)
 
 
 def copy_kv(pool: KVCache, source: torch.Tensor, target: torch.Tensor) -> None:

@@ -38,7 +38,7 @@ HOST = {"enable_hierarchical_cache": True, "hicache_ratio": 4.0, "max_total_toke
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize(("config", "options"), [
     pytest.param(LLAMA, {}, id="llama"),
-    pytest.param(LLAMA, {"cuda_graph": True, "cuda_graph_bs": (1, 4)}, id="llama, graphs"),
+    pytest.param(LLAMA, {"cuda_graph": True, "cuda_graph_bs": (1, 4, 16)}, id="llama, graphs"),
     pytest.param(
         LLAMA,
         {"enable_piecewise_cuda_graph": True, "piecewise_cuda_graph_tokens": (8, 16), "chunked_prefill_size": 16},
