@@ -103,6 +103,17 @@ def test_a_tensor_map_encodes_sizes_innermost_first() -> None:
     assert (e.data_type, e.swizzle, e.oob_fill, e.l2_promotion) == (9, 2, 1, 2)
 
 
+def test_a_form_that_was_found_right_is_checked_where_it_differs() -> None:
+    values = torch.zeros(3 * 64 + 1)
+    first, second, odd = values[:64], values[64:128], values[129:]
+    assert TensorMap(first, (64,)).encoding.address == first.data_ptr()
+    assert TensorMap(second, (64,)).encoding.address == second.data_ptr()
+    with pytest.raises(LaunchError, match="multiple of 16 bytes"):
+        TensorMap(odd, (64,))
+    with pytest.raises(LaunchError, match="swizzle 32 allows 32"):
+        TensorMap(first, (64,), swizzle=32)
+
+
 def test_a_dimension_of_one_may_have_any_stride() -> None:
     x = torch.zeros(1, 64).as_strided((1, 64), (3, 1))
     assert TensorMap(x, (1, 64)).encoding.global_strides == (256,)
