@@ -186,7 +186,9 @@ def test_the_bars_of_the_registers_are_in_sight(host: Host, size: tuple[int, int
     """One box scrolls: a grid higher than its pane had the bar that scrolls sideways below the edge."""
     page = host.page
     page.set_viewport_size({"width": size[0], "height": size[1]})
-    show(host, make())
+    widget = make()
+    widget.session.seek(200)
+    show(host, widget)
     registers = page.locator(".kd-registers")
     expect(registers.locator(".sg-cells")).to_be_visible()
     assert registers.evaluate("pane => pane.scrollHeight <= pane.clientHeight")
