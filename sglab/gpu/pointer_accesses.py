@@ -17,7 +17,8 @@ _STATEMENT = re.compile(
     r"\s*(?:[\w$%]+\s*:\s*)*(?:@\s*!?\s*[\w$%]+\s+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>.*)", re.DOTALL
 )
 _NAME = re.compile(r"[A-Za-z_$%][\w$%]*")
-_OPERAND = re.compile(r"\[[^\]]*\]|\{[^}]*\}|[^,\[\]{}]+")
+_OPERAND = re.compile(r"\[[^\[\]]*\]?|\{[^{}]*\}?|[^,\[\]{}]+")  # an open bracket without its end is one, too
+_SCOPES = "{} \t\r\n\f\v"
 _FLOATS = {
     "f16": "float16",
     "f16x2": "float16",
@@ -79,9 +80,7 @@ def contradicts(accessed: str, dtype: str, itemsize: int) -> str:
 def _statements(body: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:
     """The parts of each instruction's opcode, and its operands."""
     for each in body.split(";"):
-        text = each.strip()
-        while text.startswith(("{", "}")):  # of scopes
-            text = text[1:].strip()
+        text = each.lstrip(_SCOPES).rstrip()
         found = _STATEMENT.fullmatch(text)
         if found and not text.startswith("."):
             operands = [one.strip() for one in _OPERAND.findall(found["operands"]) if one.strip()]

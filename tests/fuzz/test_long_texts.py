@@ -85,3 +85,15 @@ def test_blank_lines_cost_the_debugger_no_more_than_their_number() -> None:
     began = time.process_time()
     KernelDebugger(gpu.Module(text, "blank.ptx")["k"].session(gpu.EmulatedDevice("sm_100a"), grid=1, block=32, args=[]))
     assert time.process_time() - began < process.HANG_SECONDS * process.patience()
+
+
+@pytest.mark.parametrize(
+    "body", ["{" * 200_000 + "}" * 200_000, f"foo.bar %r1, {'[' * 200_000};"], ids=["scopes", "brackets"]
+)
+def test_what_pointers_are_used_for_is_found_in_time_that_grows_with_the_text(body: str) -> None:
+    """What a launch asks to refuse a tensor of another dtype."""
+    from sglab.gpu.pointer_accesses import float_pointers
+
+    began = time.process_time()
+    float_pointers(entry(body), "k")
+    assert time.process_time() - began < process.HANG_SECONDS * process.patience()
