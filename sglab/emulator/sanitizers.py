@@ -52,6 +52,8 @@ def read_warnings(report: core.LaunchReport, launch: Launch, cast: Cast | None =
     """The warnings of a launch without sanitizers; the first of each kind is given as a LaunchWarning, too, at the line
     outside of sglab that launched."""
     found = _read(report.warnings, launch, None, cast)
+    if not found:
+        return found
     kinds = Counter(each.kind for each in found)
     for kind, count in kinds.items():
         first = next(each for each in found if each.kind == kind)

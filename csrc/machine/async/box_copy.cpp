@@ -66,6 +66,11 @@ void walk_pieces(Swizzle swizzle, Byte* smem, std::uint32_t address, std::uint32
   for (std::uint32_t at = 0; at < bytes;) {
     const std::uint32_t first = address + at, exchange = swizzle_address(swizzle, first) ^ first;
     const std::uint32_t end = std::min(bytes, at + kLine - first % kLine);
+    if (end - at == kLine) {  // the commonest, of known length
+      for (std::uint32_t i = 0; i < kLine; i += kStep) move(smem + ((first + i) ^ exchange), at + i, kStep);
+      at = end;
+      continue;
+    }
     for (; at < end; at += kStep) move(smem + ((address + at) ^ exchange), at, kStep);
   }
 }
@@ -248,9 +253,10 @@ void load_box(const TensorMap& map, const BoxRequest& request, GlobalAccess& glo
              });
   };
   const bool plain = map.type <= TensorMapType::kBf16;
+  // Of every row.
+  const std::uint32_t size = smem_bytes(map.type, map.im2col ? map.channels_per_pixel : box_extent(map, 0));
   RowsAhead ahead;
   for_each_box_row(map, request, [&](const BoxRow& row) {
-    const std::uint32_t size = smem_bytes(map.type, row.count);
     if (plain && row.inside_begin == 0 && row.inside_end == row.count) {
       ahead.add(row.smem_offset, global.read(row.global_address, size), size, copy);
     } else {

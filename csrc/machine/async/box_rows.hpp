@@ -21,21 +21,22 @@ inline int box_extent(const TensorMap& map, int i) {
   return (map.box_dim[i] + step - 1) / step;
 }
 
-// The part of a row of `count` elements from coordinate `first` on that lies inside dimension 0.
-inline BoxRow cut_row(const TensorMap& map, std::int64_t first, int count, std::uint64_t line,
+// The part of a row of `count` elements of `bits` each, from coordinate `first` on, that lies inside
+// dimension 0.
+inline BoxRow cut_row(const TensorMap& map, int bits, std::int64_t first, int count, std::uint64_t line,
                       bool line_inside, std::uint32_t smem_offset) {
   BoxRow row{smem_offset, count, 0, 0, 0};
   if (!line_inside) return row;
   const std::int64_t size = static_cast<std::int64_t>(map.global_dim[0]);
   row.inside_begin = static_cast<int>(std::clamp<std::int64_t>(-first, 0, count));
   row.inside_end = static_cast<int>(std::clamp<std::int64_t>(size - first, row.inside_begin, count));
-  row.global_address = line + (first + row.inside_begin) * tensor_map_element_bits(map.type) / 8;
+  row.global_address = line + (first + row.inside_begin) * bits / 8;
   return row;
 }
 
 template <typename Visit>
 void for_each_tile_row(const TensorMap& map, const BoxRequest& request, Visit&& visit) {
-  const int count = box_extent(map, 0);
+  const int count = box_extent(map, 0), bits = tensor_map_element_bits(map.type);
   const std::uint32_t pitch = smem_bytes(map.type, count);
   std::array<int, TensorMap::kMaxRank> extent{1, 1, 1, 1, 1}, index{};
   for (int i = 1; i < map.rank; ++i) extent[i] = box_extent(map, i);
@@ -51,7 +52,7 @@ void for_each_tile_row(const TensorMap& map, const BoxRequest& request, Visit&& 
             inside &= at >= 0 && at < static_cast<std::int64_t>(map.global_dim[i]);
             line += static_cast<std::uint64_t>(at) * map.global_stride[i];
           }
-          visit(cut_row(map, request.coordinates[0], count, line, inside, offset));
+          visit(cut_row(map, bits, request.coordinates[0], count, line, inside, offset));
         }
       }
     }
@@ -61,13 +62,13 @@ void for_each_tile_row(const TensorMap& map, const BoxRequest& request, Visit&& 
 // .tile::gather4 / .tile::scatter4: four rows of a two-dimensional tensor.
 template <typename Visit>
 void for_each_gathered_row(const TensorMap& map, const BoxRequest& request, Visit&& visit) {
-  const int count = box_extent(map, 0);
+  const int count = box_extent(map, 0), bits = tensor_map_element_bits(map.type);
   const std::uint32_t pitch = smem_bytes(map.type, count);
   for (int i = 0; i < 4; ++i) {
     const std::int64_t at = request.coordinates[1 + i];
     const bool inside = at >= 0 && at < static_cast<std::int64_t>(map.global_dim[1]);
     const std::uint64_t line = map.global_address + static_cast<std::uint64_t>(at) * map.global_stride[1];
-    visit(cut_row(map, request.coordinates[0], count, line, inside, i * pitch));
+    visit(cut_row(map, bits, request.coordinates[0], count, line, inside, i * pitch));
   }
 }
 
@@ -77,7 +78,7 @@ void for_each_gathered_row(const TensorMap& map, const BoxRequest& request, Visi
 template <typename Visit>
 void for_each_im2col_row(const TensorMap& map, const BoxRequest& request, Visit&& visit) {
   const int spatial = map.rank - 2, batch = map.rank - 1;
-  const int count = map.channels_per_pixel;
+  const int count = map.channels_per_pixel, bits = tensor_map_element_bits(map.type);
   const std::uint32_t pitch = smem_bytes(map.type, count);
   std::array<std::int64_t, TensorMap::kMaxRank> at{};
   for (int i = 0; i < map.rank; ++i) at[i] = request.coordinates[i];
@@ -90,7 +91,7 @@ void for_each_im2col_row(const TensorMap& map, const BoxRequest& request, Visit&
       inside &= tap >= 0 && tap < static_cast<std::int64_t>(map.global_dim[1 + i]);
       line += static_cast<std::uint64_t>(tap) * map.global_stride[1 + i];
     }
-    visit(cut_row(map, at[0], count, line, inside, pixel * pitch));
+    visit(cut_row(map, bits, at[0], count, line, inside, pixel * pitch));
     int i = 0;
     for (; i < spatial; ++i) {
       at[1 + i] += map.element_stride[1 + i];
@@ -108,7 +109,7 @@ void for_each_im2col_row(const TensorMap& map, const BoxRequest& request, Visit&
 template <typename Visit>
 void for_each_wide_row(const TensorMap& map, const BoxRequest& request, Visit&& visit) {
   constexpr int kGroup = 32, kGroups = 4;
-  const int batch = map.rank - 1, count = map.channels_per_pixel;
+  const int batch = map.rank - 1, count = map.channels_per_pixel, bits = tensor_map_element_bits(map.type);
   const std::uint32_t pitch = smem_bytes(map.type, count);
   const int halo = request.im2col_offsets[0], offset = request.im2col_offsets[1];
   const std::int64_t lower = map.lower_corner[0] + offset;
@@ -122,7 +123,7 @@ void for_each_wide_row(const TensorMap& map, const BoxRequest& request, Visit&& 
       inside &= at >= 0 && at < static_cast<std::int64_t>(map.global_dim[i]);
       line += static_cast<std::uint64_t>(at) * map.global_stride[i];
     }
-    visit(cut_row(map, request.coordinates[0], count, line, inside,
+    visit(cut_row(map, bits, request.coordinates[0], count, line, inside,
                   static_cast<std::uint32_t>(number) * pitch));
   };
   const auto step = [&](std::int64_t& at_width, std::int64_t& at_image) {

@@ -1,6 +1,7 @@
 #include "machine/async/footprint.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "isa/aperture.hpp"
@@ -205,28 +206,81 @@ Footprint footprint_of(const Cluster&, const SmallCopy& copy, std::uint32_t lane
   return f;
 }
 
-Footprint footprint_of(std::uint32_t rank, const Wgmma& op, Footprint f) {
-  f.clear();
-  if (op.a_smem) {
-    // Each warp reads the sixteen rows of A that its own rows of D need.
-    const ChunkAddress address(*op.a_smem, op.a_major);
-    const bool k_major = op.a_major == Major::kK;
-    const int per_chunk = elements_per_chunk(op.a_type, false);
-    const auto chunks = count((op.stored_k() + per_chunk - 1) / per_chunk);
-    const std::uint32_t step = k_major ? chunks_of_a_run(*op.a_smem, op.a_major, chunks) : 1;
-    f.reads.reserve(static_cast<std::size_t>(64 + op.stored_k() + op.n + op.k));
-    for (int warp = 0; warp < 4; ++warp) {
-      const auto one = static_cast<std::uint8_t>(1 << warp);
-      for (int line = k_major ? 16 * warp : 0; line < (k_major ? 16 * warp + 16 : op.stored_k()); ++line) {
-        const int begin = k_major ? 0 : 16 * warp, end = k_major ? op.stored_k() : 16 * warp + 16;
-        for (std::uint32_t chunk = count(begin / per_chunk); chunk * count(per_chunk) < count(end);
-             chunk += step)
-          add(f.reads, Space::kShared, window(rank) + (address(count(line), chunk) & ~(16 * step - 1)),
-              16 * step, one);
-      }
+namespace {
+
+// Each warp reads the sixteen rows of A that its own rows of D need.
+void add_rows_of_warps(std::vector<Range>& ranges, const SmemDescriptor& descriptor,
+                       const OperandShape& shape) {
+  const ChunkAddress address(descriptor, shape.major);
+  const bool k_major = shape.major == Major::kK;
+  const int per_chunk = elements_per_chunk(shape.type, false);
+  const auto chunks = count((shape.k + per_chunk - 1) / per_chunk);
+  const std::uint32_t step = k_major ? chunks_of_a_run(descriptor, shape.major, chunks) : 1;
+  for (int warp = 0; warp < 4; ++warp) {
+    const auto one = static_cast<std::uint8_t>(1 << warp);
+    for (int line = k_major ? 16 * warp : 0; line < (k_major ? 16 * warp + 16 : shape.k); ++line) {
+      const int begin = k_major ? 0 : 16 * warp, end = k_major ? shape.k : 16 * warp + 16;
+      for (std::uint32_t chunk = count(begin / per_chunk); chunk * count(per_chunk) < count(end);
+           chunk += step)
+        add(ranges, Space::kShared, address(count(line), chunk) & ~(16 * step - 1), 16 * step, one);
     }
   }
-  add_operand(f.reads, rank, op.b_smem, {op.b_type, op.b_major, op.n, op.k, false});
+}
+
+// Footprints of wgmmas, whose operands differ mostly in where they start.
+class WgmmaFootprints {
+ public:
+  struct Operand {
+    SmemDescriptor descriptor;
+    OperandShape shape;
+    bool by_warps;  // each warp reads its rows
+    bool operator==(const Operand&) const = default;
+  };
+
+  void add(std::vector<Range>& ranges, std::uint32_t rank, Operand operand) {
+    constexpr std::uint32_t kPeriod = 1024;  // of all swizzles
+    const std::uint32_t start = operand.descriptor.start;
+    // The pattern may begin up to a period before.
+    const std::uint32_t moved = start < 2 * kPeriod ? 0 : start / kPeriod * kPeriod - kPeriod;
+    operand.descriptor.start = start - moved;
+    const std::uint64_t base = window(rank) + moved;
+    for (const Range& range : known(operand))
+      ranges.push_back({range.space, base + range.address, range.bytes, range.warps});
+  }
+
+ private:
+  struct Known {
+    Operand operand;
+    std::vector<Range> ranges;
+  };
+
+  const std::vector<Range>& known(const Operand& operand) {
+    const SmemDescriptor& d = operand.descriptor;
+    const std::size_t hash = (d.start / 16 + 7 * d.stride_offset / 16 + 5 * count(operand.shape.rows)) ^
+                             (operand.by_warps ? 1u : 0u);
+    Known& known = known_[hash % known_.size()];
+    if (!known.ranges.empty() && known.operand == operand) return known.ranges;
+    known.ranges.clear();
+    known.operand = operand;
+    if (operand.by_warps) {
+      add_rows_of_warps(known.ranges, d, operand.shape);
+    } else {
+      add_operand(known.ranges, 0, d, operand.shape);
+    }
+    return known.ranges;
+  }
+
+  std::array<Known, 32> known_;
+};
+
+}  // namespace
+
+Footprint footprint_of(std::uint32_t rank, const Wgmma& op, Footprint f) {
+  thread_local WgmmaFootprints known;
+  f.clear();
+  if (op.a_smem)
+    known.add(f.reads, rank, {*op.a_smem, {op.a_type, op.a_major, 64, op.stored_k(), false}, true});
+  known.add(f.reads, rank, {op.b_smem, {op.b_type, op.b_major, op.n, op.k, false}, false});
   return f;
 }
 

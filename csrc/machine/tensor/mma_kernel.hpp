@@ -38,6 +38,12 @@ struct MmaKernels {
   // `count` (a multiple of 8) contiguous elements, widened.
   void (*widen_f16)(const std::uint8_t* source, float* out, int count);
   void (*widen_bf16)(const std::uint8_t* source, float* out, int count);
+  // Runs of `chunks` times eight elements each, widened one run after another, `stride` floats apart. Chunk i
+  // of a run lies at its address ^ 16 * i: swizzled.
+  void (*widen_f16_runs)(const std::uint8_t* smem, const std::uint32_t* addresses, int runs,
+                         std::uint32_t chunks, float* out, std::int64_t stride);
+  void (*widen_bf16_runs)(const std::uint8_t* smem, const std::uint32_t* addresses, int runs,
+                          std::uint32_t chunks, float* out, std::int64_t stride);
   // The elements of sixteen bytes.
   void (*widen_f16_chunk)(const std::uint8_t* source, float* out);
   void (*widen_bf16_chunk)(const std::uint8_t* source, float* out);

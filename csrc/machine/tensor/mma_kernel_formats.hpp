@@ -88,6 +88,22 @@ void widen(const std::uint8_t* source, float* out, int count) {
   for (int i = 0; i < count; i += 8) widen_chunk<Format>(source + 2 * i, out + i);
 }
 
+template <typename Format>
+void widen_runs(const std::uint8_t* smem, const std::uint32_t* addresses, int runs, std::uint32_t chunks,
+                float* out, std::int64_t stride) {
+  const auto each = [=](std::uint32_t count) {
+    for (int run = 0; run < runs; ++run) {
+      float* target = out + run * stride;
+      for (std::uint32_t i = 0; i < count; ++i)
+        widen_chunk<Format>(smem + (addresses[run] ^ 16 * i), target + 8 * i);
+    }
+  };
+  // Those of 32 and of 128 bytes have loops of known length.
+  if (chunks == 2) return each(2);
+  if (chunks == 8) return each(8);
+  each(chunks);
+}
+
 #if defined(__AVX2__)
 void store_halves(__m256i halves, __m256 scale, float* out) {
   _mm256_storeu_ps(out, _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(halves)), scale));

@@ -1,5 +1,6 @@
 #include "machine/tensor/operand.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace sglab::emu {
@@ -50,21 +51,56 @@ bool is_eight_bit(ElementType type) {
   return element_bits(type) == 8;
 }
 
+// Throws if one of the chunks at first ^ 16 * i, i < run, lies outside.
+void check_run(SmemView smem, std::uint32_t first, std::uint32_t run) {
+  const std::uint32_t begin = first & ~(16 * run - 1);
+  if (begin <= smem.size() && smem.size() - begin >= 16 * run) return;
+  for (std::uint32_t i = 0; i < run; ++i) chunk_at(smem, first ^ 16 * i);
+}
+
 // K-major 16-bit operands whose rows run fastest in the panel: the common case of A, eight rows at a time.
 void gather_transposed16(SmemView smem, const ChunkAddress& address, const OperandShape& shape,
-                         const PanelOut& out) {
+                         std::uint32_t run, const PanelOut& out) {
   const MmaKernels& kernels = mma_kernels();
   const auto transpose = shape.type == ElementType::kF16 ? kernels.transpose_f16 : kernels.transpose_bf16;
+  const auto chunks = static_cast<std::uint32_t>((shape.k + 7) / 8);
   for (int row = 0; row < shape.rows; row += 8) {
-    for (int chunk = 0; chunk * 8 < shape.k; ++chunk) {
-      const std::uint8_t* rows[8];
-      for (int i = 0; i < 8; ++i) rows[i] = chunk_at(smem, address(row + i, chunk));
-      transpose(rows, out.data + row + chunk * 8 * out.k_stride, out.k_stride);
+    float* target = out.data + row;
+    for (std::uint32_t chunk = 0; chunk < chunks; chunk += run) {
+      std::uint32_t firsts[8];
+      for (int i = 0; i < 8; ++i) {
+        firsts[i] = address(static_cast<std::uint32_t>(row + i), chunk);
+        check_run(smem, firsts[i], run);
+      }
+      for (std::uint32_t k = 0; k < run; ++k, target += 8 * out.k_stride) {
+        const std::uint8_t* rows[8];
+        for (int i = 0; i < 8; ++i) rows[i] = smem.data() + (firsts[i] ^ 16 * k);
+        transpose(rows, target, out.k_stride);
+      }
     }
   }
 }
 
-// The same for 8-bit operands, sixteen rows at a time.
+// Lines of 16-bit elements that run fastest in the panel, too: many runs of chunks at a time.
+void widen_lines(SmemView smem, const ChunkAddress& address, ElementType type, int lines,
+                 std::uint32_t chunks, std::uint32_t run, float* out, std::int64_t stride) {
+  const MmaKernels& kernels = mma_kernels();
+  const auto widen = type == ElementType::kF16 ? kernels.widen_f16_runs : kernels.widen_bf16_runs;
+  constexpr int kMost = 32;
+  std::uint32_t addresses[kMost];
+  for (std::uint32_t chunk = 0; chunk < chunks; chunk += run) {
+    for (int line = 0; line < lines; line += kMost) {
+      const int count = std::min(kMost, lines - line);
+      for (int i = 0; i < count; ++i) {
+        addresses[i] = address(static_cast<std::uint32_t>(line + i), chunk);
+        check_run(smem, addresses[i], run);
+      }
+      widen(smem.data(), addresses, count, run, out + line * stride + 8 * chunk, stride);
+    }
+  }
+}
+
+// As gather_transposed16 for 8-bit operands, sixteen rows at a time.
 void gather_transposed8(SmemView smem, const ChunkAddress& address, const OperandShape& shape,
                         const PanelOut& out) {
   const auto transpose = mma_kernels().transpose_bytes;
@@ -133,36 +169,28 @@ void gather_operand(SmemView smem, const SmemDescriptor& descriptor, const Opera
                     const PanelOut& out) {
   const ChunkAddress address(descriptor, shape.major);
   const bool k_major = shape.major == Major::kK;
+  const int per_chunk = elements_per_chunk(shape.type, shape.packed_fp4);
+  const int lines = k_major ? shape.rows : shape.k;
+  const int length = k_major ? shape.k : shape.rows;
+  const auto chunks = static_cast<std::uint32_t>((length + per_chunk - 1) / per_chunk);
+  const std::uint32_t run = chunks_of_a_run(descriptor, shape.major, chunks);
   if (k_major && is_sixteen_bit(shape.type) && out.row_stride == 1) {
-    return gather_transposed16(smem, address, shape, out);
+    return gather_transposed16(smem, address, shape, run, out);
   }
   if (k_major && is_eight_bit(shape.type) && out.row_stride == 1 && shape.rows % 16 == 0) {
     return gather_transposed8(smem, address, shape, out);
   }
   const ChunkDecoder decode = chunk_decoder(shape.type, shape.packed_fp4);
-  const int per_chunk = elements_per_chunk(shape.type, shape.packed_fp4);
-  const int lines = k_major ? shape.rows : shape.k;
-  const int length = k_major ? shape.k : shape.rows;
   const std::int64_t line_stride = k_major ? out.row_stride : out.k_stride;
   const std::int64_t step = k_major ? out.k_stride : out.row_stride;
-  const auto chunks = static_cast<std::uint32_t>((length + per_chunk - 1) / per_chunk);
-  const std::uint32_t run = chunks_of_a_run(descriptor, shape.major, chunks);
   const bool whole = step == 1 && length % per_chunk == 0;
-  const auto widen = shape.type == ElementType::kF16    ? mma_kernels().widen_f16
-                     : shape.type == ElementType::kBf16 ? mma_kernels().widen_bf16
-                                                        : nullptr;
+  if (whole && is_sixteen_bit(shape.type)) {
+    return widen_lines(smem, address, shape.type, lines, chunks, run, out.data, line_stride);
+  }
   for (int line = 0; line < lines; ++line) {
     float* target = out.data + line * line_stride;
     for (std::uint32_t chunk = 0; chunk < chunks; chunk += run) {
       const std::uint32_t first = address(static_cast<std::uint32_t>(line), chunk);
-      if (whole && widen != nullptr) {  // a run at once, in order
-        std::uint8_t bytes[128];
-        for (std::uint32_t i = 0; i < run; ++i)
-          std::memcpy(bytes + 16 * i, chunk_at(smem, first ^ 16 * i), 16);
-        widen(bytes, target, static_cast<int>(8 * run));
-        target += 8 * run;
-        continue;
-      }
       for (std::uint32_t i = 0; i < run; ++i, target += per_chunk * step) {
         const std::uint8_t* bytes = chunk_at(smem, first ^ 16 * i);
         if (whole) {

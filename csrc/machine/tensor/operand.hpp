@@ -38,6 +38,7 @@ struct OperandShape {
   int k;     // stored elements along K (half of the logical K of a sparse A)
   bool
       packed_fp4;  // two e2m1 per byte (kind::mxf4*); otherwise sub-byte elements sit in padded 16-byte units
+  bool operator==(const OperandShape&) const = default;
 };
 
 // Decodes the elements of sixteen bytes.

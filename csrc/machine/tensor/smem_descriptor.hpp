@@ -18,6 +18,7 @@ struct SmemDescriptor {
   std::uint32_t base_offset = 0;     // 0-7: row of the swizzle pattern at which `start`'s pattern begins
   bool leading_is_absolute = false;  // tcgen05 on sm_103a only
   Swizzle swizzle = Swizzle::kNone;
+  bool operator==(const SmemDescriptor&) const = default;
 };
 
 // Throws std::invalid_argument on reserved layouts, a wrong version field or non-zero reserved bits.

@@ -59,10 +59,12 @@ std::uint32_t Sanitizer::inside(const Warp& w, const Access& access) {
       const std::uint64_t more = std::uint64_t{count - 1} * bytes;
       return more <= room && address[first_lane(lanes)] - begin <= room - more;
     }
-    std::uint32_t within = 0;
-    for (std::uint32_t lane = 0; lane < 32; ++lane)
-      within |= (address[lane] - begin <= room ? 1u : 0u) << lane;
-    return (lanes & ~within) == 0;
+    // The first and the last of those that lie side by side.
+    const std::uint32_t on = access.following & lanes & lanes << 1;
+    for (std::uint32_t rest = lanes & ~(on & on >> 1); rest != 0; rest &= rest - 1) {
+      if (address[first_lane(rest)] - begin > room) return false;
+    }
+    return true;
   };
   if (space == Space::kShared && holds(w.cta->window, std::uint64_t{w.cta->window} + w.cluster->shared_bytes))
     return lanes;

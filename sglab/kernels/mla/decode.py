@@ -65,12 +65,20 @@ def _shared(place: torch.device, stream: int, count: int, dtype: torch.dtype, pu
     return torch.empty(count, dtype=dtype, device=place)
 
 
+@lru_cache(maxsize=32)
+def _no_partials(num_heads: int, place: str) -> tuple[torch.Tensor, torch.Tensor]:
+    out = torch.empty(0, num_heads, LATENT_DIM, dtype=torch.float32, device=place)
+    return out, torch.empty(0, num_heads, dtype=torch.float32, device=place)
+
+
 def partial_buffers(slots: int, num_heads: int, place: str, shared: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     """Room for the partial results of so many splits: O (slots, heads, 512) and LSE (slots, heads), float32.
 
     Args:
         shared: see `scratch`.
     """
+    if slots == 0:
+        return _no_partials(num_heads, place)
     if not shared:
         out = torch.empty(slots, num_heads, LATENT_DIM, dtype=torch.float32, device=place)
         return out, torch.empty(slots, num_heads, dtype=torch.float32, device=place)
