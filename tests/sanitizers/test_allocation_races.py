@@ -33,7 +33,11 @@ OTHER:
 
 
 def found(between: str, accesses: int, scheduler: str) -> tuple[Finding, ...]:
-    ptx = TEXT.format(between=between, before="st.shared.u32 [other], 1; " * accesses)
+    return launched("st.shared.u32 [other], 1; " * accesses, between, scheduler)
+
+
+def launched(before: str, between: str, scheduler: str) -> tuple[Finding, ...]:
+    ptx = TEXT.format(between=between, before=before)
     device = gpu.EmulatedDevice("sm_100a", sanitize={"races"}, scheduler=scheduler)
     return gpu.Module(ptx)["allocates"].launch(device, grid=1, block=64, args=[]).findings
 
@@ -45,3 +49,14 @@ def test_another_warp_must_meet_it_before_it_reads_the_address(accesses: int, sc
     assert finding.kind.endswith("_race"), str(finding)
     assert finding.at and finding.other and {finding.at.warp, finding.other.warp} == {0, 1}
     assert found("bar.sync 0;", accesses, scheduler) == ()
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("lane", [0, 5, 31])
+@pytest.mark.parametrize(
+    "alone", ["st.shared.u32 [place], 1;", "fence.mbarrier_init.release.cluster;", "fence.acq_rel.cta;"]
+)
+def test_all_lanes_that_allocate_have_the_address(alone: str, lane: int, scheduler: str) -> None:
+    """Whatever a lane has done alone before."""
+    before = f"mov.u32 %found, %laneid; setp.ne.u32 %p, %found, {lane}; @%p bra MET; {alone} MET:"
+    assert launched(before, "bar.sync 0;", scheduler) == ()

@@ -60,6 +60,13 @@ bool Judgement::issued_together(const Record& earlier) const {
          (record_.role == Role::kCopy || record_.role == Role::kGroupedWrite);
 }
 
+// Whether one of the two is what a lane made for all lanes of their warp, as tcgen05.alloc does: it counts as
+// made by each, also where the lanes have known different things since before.
+bool Judgement::made_together(const Record& earlier) const {
+  return (earlier.together || record_.together) && same_warp(earlier) && earlier.role == Role::kThread &&
+         record_.role == Role::kThread;
+}
+
 // Whether only the use of its registers says that a tcgen05.ld has read its cells. "Register dependencies,
 // same thread": that is respected, but "does not imply any other form of ordering". CUTLASS's MLA kernel
 // rescales O in place and CuTe DSL's kernels release tensor memory on the strength of it. The machine does
@@ -96,7 +103,7 @@ Judge::Verdict Judgement::judge(const Record& earlier, bool earlier_writes, std:
   if (!writes && !earlier_writes) return Verdict::kOrdered;
   if (earlier.together) earlier_lane = kNoLane;
   if (morally_strong(record_, earlier)) return Verdict::kOrdered;
-  if (issued_together(earlier)) return Verdict::kOrderedForLane;
+  if (issued_together(earlier) || made_together(earlier)) return Verdict::kOrderedForLane;
   if (reads_map) return judge_map(earlier, earlier_writes, earlier_lane);
   if (earlier.cluster != record_.cluster) return judge_foreign(earlier, earlier_writes);
   const bool thread = record_.role == Role::kThread;

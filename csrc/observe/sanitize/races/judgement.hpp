@@ -52,6 +52,7 @@ class Judgement final : public Judge {
   bool ordered(const View& view, const Record& earlier, std::uint32_t by) const;
   bool same_warp(const Record& earlier) const;
   bool issued_together(const Record& earlier) const;
+  bool made_together(const Record& earlier) const;
   bool by_registers(const Record& earlier, const View& view) const;
   bool fenced(const View& view, const Record& earlier, std::uint32_t by) const;
   bool same_value(const Record& earlier, std::uint32_t earlier_lane) const;
