@@ -355,7 +355,7 @@ def test_layers_are_refused_before_anything_is_written() -> None:
             "layer.attn_type: expected AttentionType.DECODER for ascend with",
         ),
         ({"is_cross_attention": True}, {}, "layer.is_cross_attention: expected False for ascend with attn_cp_size 2"),
-        ({}, {"sinks": torch.zeros(8)}, "sinks: expected None for ascend with attn_cp_size 2, .*Use fa3"),
+        ({}, {"sinks": torch.zeros(8)}, "sinks: expected None for ascend with attn_cp_size 2, .*Use fa4 or fa3"),
         ({}, {"slopes": torch.zeros(8)}, "slopes: expected None for ascend with attn_cp_size 2"),
     ):
         with pytest.raises(UnsupportedError, match=message):

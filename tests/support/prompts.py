@@ -73,7 +73,9 @@ def attend_prompt(group: RankGroup, prompt: Prompt) -> torch.Tensor:
     backend, forward_batch = made(prompt.backend, batch, runner)
     backend.prepare(forward_batch)
     shares: PromptShares | None = forward_batch.attn_cp_metadata
-    mine, layer = [batch.q, batch.k, batch.v], batch.layer
+    layer = batch.layer  # an FP8 pool's rows are read back as they were before they were stored
+    rows = ((batch.k, layer.k_scale), (batch.v, layer.v_scale))
+    mine = [batch.q, *(each.to(batch.dtype) * (scale or 1.0) for each, scale in rows)]
     arguments = dict(prompt.arguments)
     if shares is not None:
         mine = [shares.shard(each) for each in mine]
