@@ -145,7 +145,9 @@ MLA_CHAINS_SPREAD = replace(
 """The same of one that also verifies chains so."""
 
 
-PROMPTS_SPREAD = Capabilities(modes=(ForwardMode.EXTEND, ForwardMode.MIXED), dtypes=("float16", "bfloat16"))
+SHARED_MODES = (ForwardMode.EXTEND, ForwardMode.MIXED)
+"""Passes whose new tokens are spread over ranks (`attn_cp_size`)."""
+PROMPTS_SPREAD = Capabilities(modes=SHARED_MODES, dtypes=("float16", "bfloat16"))
 """The least that a backend serves of prompts spread over ranks."""
 
 
@@ -476,16 +478,21 @@ def unserved(capabilities: Capabilities, demand: Demand) -> Rule | None:
 
 def _asked(capabilities: Capabilities, demand: Demand) -> Capabilities:
     """What is served of requests that are whole on a rank, or of those spread over ranks."""
-    if demand.attn_cp_size > 1:
+    if _shares_prompt(demand):
         return capabilities.cp or capabilities
     return capabilities if demand.dcp_size == 1 else capabilities.dcp or capabilities
+
+
+def _shares_prompt(demand: Demand) -> bool:
+    """Whether new tokens may be spread over ranks; every rank runs other passes in whole, as without others."""
+    return demand.attn_cp_size > 1 and (demand.mode is None or demand.mode in SHARED_MODES)
 
 
 def _where(name: str, rule: Rule, demand: Demand) -> str:
     """A backend, and over how many ranks it refuses."""
     if rule in (SPREAD, SHARED_PROMPTS):
         return name
-    sizes = {"dcp_size": demand.dcp_size, "attn_cp_size": demand.attn_cp_size}
+    sizes = {"dcp_size": demand.dcp_size, "attn_cp_size": demand.attn_cp_size if _shares_prompt(demand) else 1}
     return next((f"{name} with {option} {size}" for option, size in sizes.items() if size > 1), name)
 
 

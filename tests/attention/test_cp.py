@@ -40,7 +40,7 @@ PER_RANK = [(name, rank) for name, ranks in GOLDEN["ranks"].items() for rank in 
 
 
 def test_who_shares_a_prompt() -> None:
-    """Those of SGLang 0.5.23 that ask its strategy; its ascend for sparse MLA and its fa3 for trees of prompts aside."""
+    """Those of SGLang 0.5.23 that ask its strategy, but its ascend for sparse MLA."""
     assert {name for name, kind in SHARING if kind == "mha"} == {"fa3", "fa4", "trtllm_mha", "ascend"}
     assert {name for name, kind in SHARING if kind == "mla"} == {"fa3", "dsa", "nsa"}
     interleaved = {name for name, kind in SHARING if capabilities_by_name(kind)[name].cp.interleaves}  # type: ignore[union-attr]
@@ -71,7 +71,7 @@ def forward_batch(rows: list[int], prefixes: list[int], new: list[int], mode: st
 @pytest.mark.parametrize(("name", "rank"), PER_RANK)
 def test_ranks_have_the_tokens_that_sglang_gives_them(name: str, rank: int) -> None:
     layout, size, case = name.split(", ", 2)
-    golden, (_, prefixes, new) = GOLDEN["ranks"][name], GOLDEN["cases"][case]
+    golden, (_, _, new) = GOLDEN["ranks"][name], GOLDEN["cases"][case]
     batch = forward_batch(*GOLDEN["cases"][case])
     shares = PromptShares.of(batch, Alone(rank, int(size)), layout == "interleave")
     assert shares is not None

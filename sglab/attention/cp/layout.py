@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
+from sglab.attention.capabilities import SHARED_MODES
 from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode
 from sglab.engine.rank_group import RankGroup
-
-SHARED_MODES = (ForwardMode.EXTEND, ForwardMode.MIXED)
 
 
 @dataclass(frozen=True)
