@@ -159,7 +159,8 @@ def refuse_spreading(model: CausalLM, shape: ModelConfig, config: EngineConfig, 
     """Refuse to spread contexts or prompts of models that keep more than keys and values, or begin with an encoder's.
 
     Raises:
-        BadArgumentError: dcp_size or attn_cp_size above 1 with one of these.
+        BadArgumentError: dcp_size or attn_cp_size above 1 with one of these; or attn_cp_size with a dtype in which the
+            backend, whose own refusal would come with the first prompt, shares none.
     """
     option, size = ("dcp_size", config.dcp_size) if config.dcp_size > 1 else ("attn_cp_size", config.attn_cp_size)
     keeps = "keeps recurrent states" if has_state else "has an encoder" if has_encoder(model) else ""
@@ -170,6 +171,10 @@ def refuse_spreading(model: CausalLM, shape: ModelConfig, config: EngineConfig, 
         keeps = f"has an indexer, whose choice {name} does not take there"
     if size > 1 and keeps:
         raise BadArgumentError(option, f"1 with a model that {keeps}", size, "Leave it out.")
+    dtype = str(model.dtype).removeprefix("torch.")
+    if config.attn_cp_size > 1 and served and served.cp and dtype not in served.cp.dtypes:
+        expected = f"{' or '.join(served.cp.dtypes)} for {name} with attn_cp_size {size}"
+        raise BadArgumentError("dtype", expected, dtype, "Load the model in one of them.")
 
 
 def context_length(shape: ModelConfig, config: EngineConfig) -> int:

@@ -67,22 +67,36 @@ def made(name: str, batch: Batch, runner: ModelRunner) -> tuple[PromptParallelBa
 
 
 def attend_prompt(group: RankGroup, prompt: Prompt) -> torch.Tensor:
+    batch, given = prompt.batch(), prompt.arguments
+    return attend_share(group, prompt.backend, batch, batch.forward_batch, prompt.implementation, prompt.parts, **given)
+
+
+def attend_share(
+    group: RankGroup,
+    name: str,
+    batch: Batch,
+    asked: ForwardBatch,
+    implementation: str = "auto",
+    parts: bool = False,
+    **arguments: torch.Tensor | None,
+) -> torch.Tensor:
     """[tokens, heads, v_head_dim] of all ranks, by one that has its own rows; its pool then has everyone's."""
-    batch = prompt.batch()
-    runner = rank_runner(batch, group, prompt.implementation)
-    backend, forward_batch = made(prompt.backend, batch, runner)
+    runner = rank_runner(batch, group, implementation)
+    backend = create_attention_backend(name, runner)
+    assert isinstance(backend, PromptParallelBackend)
+    forward_batch = replace(asked, token_to_kv_pool=runner.token_to_kv_pool)
     backend.prepare(forward_batch)
     shares: PromptShares | None = forward_batch.attn_cp_metadata
     layer = batch.layer  # an FP8 pool's rows are read back as they were before they were stored
     rows = ((batch.k, layer.k_scale), (batch.v, layer.v_scale))
     mine = [batch.q, *(each.to(batch.dtype) * (scale or 1.0) for each, scale in rows)]
-    arguments = dict(prompt.arguments)
     if shares is not None:
         mine = [shares.shard(each) for each in mine]
-        if "topk_indices" in arguments:
-            arguments["topk_indices"] = shares.shard(arguments["topk_indices"])
+        chosen = arguments.get("topk_indices")
+        if chosen is not None:
+            arguments["topk_indices"] = shares.shard(chosen)
     q, k, v = mine
-    if prompt.parts:
+    if parts:
         latent = layer.v_head_dim
         arguments |= {"q_rope": q[..., latent:], "k_rope": k[..., latent:]}
         q, k = q[..., :latent], k[..., :latent]
