@@ -83,7 +83,7 @@ padded to the longest share, and attends with its own queries: its blocks, or to
 backend, as long as what they see. What an MLP or an expert computes over all ranks it computes of all tokens, gathered;
 the last hidden states are gathered, too, and every rank has the logits. A pass is not shared, and every rank has all of
 it, where a request is shorter than its blocks (in `dsa`: all together than the ranks), and in any mode but EXTEND and
-MIXED: decodes, verifications and captured graphs are those of the backend alone. `sglab/attention/cp` does so around the
+MIXED: decodes, verifications and captured graphs are those of the backend alone. `sglab/attention/cp` does so around a
 backend; `tests/attention/test_cp.py` compares shares and arrays with SGLang 0.5.23's, and what ranks find with float64.
 
 {cp_table()}
