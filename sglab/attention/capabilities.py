@@ -525,7 +525,7 @@ def refuse_unserved(
 def _remedy(name: str, rule: Rule, demand: Demand, others: Mapping[str, Capabilities]) -> str:
     if demand.mode is None:  # any model decodes
         demand = replace(demand, mode=ForwardMode.EXTEND if demand.attn_cp_size > 1 else ForwardMode.DECODE)
-    spread = {"dcp_size": demand.dcp_size, "attn_cp_size": demand.attn_cp_size}
+    spread: dict[str, Any] = {"dcp_size": demand.dcp_size, "attn_cp_size": demand.attn_cp_size}
     made_for = Demand(kind=demand.kind, page_size=demand.page_size, deterministic=demand.deterministic, **spread)
 
     def ways(own: Capabilities) -> Iterator[Capabilities]:

@@ -17,7 +17,6 @@ import torch
 import sglab
 from sglab.attention import UnsupportedError, create_attention_backend
 from sglab.attention.capabilities import Demand, unserved
-from sglab.attention.cp.backend import PromptParallelBackend
 from sglab.attention.cp.layout import PromptShares
 from sglab.attention.registry import capabilities_by_name
 from sglab.engine import AttentionType, BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, PageTableError
@@ -111,7 +110,7 @@ def test_every_token_has_one_owner() -> None:
         ranks = [PromptShares.of(batch, Alone(rank, size), interleaves) for rank in range(size)]
         shares = [each for each in ranks if each is not None]
         assert torch.cat([each.own for each in shares]).sort().values.tolist() == list(range(sum(new)))
-        seen = {}
+        seen: dict[int, int] = {}
         for each in shares:
             assert len(each.own) == each.counts[each.group.rank] == sum(each.q_lens)
             ends = [kv - q + i + 1 for q, kv in zip(each.q_lens, each.kv_lens, strict=True) for i in range(q)]
@@ -127,7 +126,7 @@ def test_every_token_has_one_owner() -> None:
 # A rank's arrays.
 
 
-def prepared(name: str, kind: str, size: int, rank: int, case: str) -> PromptParallelBackend:
+def metadata_of(name: str, kind: str, size: int, rank: int, case: str) -> Any:
     shape = shape_of(name, kind, 16 if kind == "mha" or name == "fa3" else 1)
     batch = sglab.decode_batch([9], max_context_len=384, max_running_requests=6, **shape)
     runner = rank_runner(batch, Alone(rank, size), "reference")
@@ -138,7 +137,8 @@ def prepared(name: str, kind: str, size: int, rank: int, case: str) -> PromptPar
     backend.prepare(
         replace(asked, req_to_token_pool=runner.req_to_token_pool, token_to_kv_pool=runner.token_to_kv_pool)
     )
-    return backend
+    inner: Any = backend.inner
+    return inner.forward_metadata
 
 
 @pytest.mark.parametrize(("golden_name", "rank"), [each for each in PER_RANK if each[0].startswith("zigzag")])
@@ -148,7 +148,7 @@ def test_a_rank_builds_the_arrays_of_sglang(name: str, kind: str, golden_name: s
     for the late ones, over the halves of the same arrays."""
     _, size, case = golden_name.split(", ", 2)
     golden, count = GOLDEN["ranks"][golden_name][rank], len(GOLDEN["cases"][case][0])
-    meta: Any = prepared(name, kind, int(size), rank, case).inner.forward_metadata
+    meta = metadata_of(name, kind, int(size), rank, case)
     ascend = name == "ascend"
     lens = meta.seq_lens if ascend else meta.cache_seqlens_int32
     assert lens.tolist() == golden["kv_len_combined_tensor"]
@@ -172,7 +172,7 @@ def test_a_rank_builds_the_arrays_of_sglang(name: str, kind: str, golden_name: s
 def test_a_rank_of_dsa_has_every_sizeth_row(golden_name: str, rank: int) -> None:
     _, size, case = golden_name.split(", ", 2)
     golden, rows = GOLDEN["ranks"][golden_name][rank], GOLDEN["cases"][case][0]
-    meta: Any = prepared("dsa", "mla", int(size), rank, case).inner.forward_metadata
+    meta = metadata_of("dsa", "mla", int(size), rank, case)
     assert meta.seqlens_expanded.tolist() == golden["seqlens_expanded"]
     owner = [i for i, count in zip(golden["requests"], golden["q_lens"], strict=True) for _ in range(count)]
     for mine, i, length in zip(meta.page_table_1.tolist(), owner, golden["seqlens_expanded"], strict=True):
@@ -287,7 +287,7 @@ def test_an_indexer_scores_a_ranks_own_queries() -> None:
         backend, asked = made("dsa", batch, rank_runner(batch, Alone(rank, 2)))
         backend.prepare(asked)
         assert backend.shares is not None and backend.takes_chosen
-        mine = backend.choose_tokens(*map(backend.shares.shard, (q,)), keys, backend.shares.shard(weights), 8, asked)
+        mine = backend.choose_tokens(backend.shares.shard(q), keys, backend.shares.shard(weights), 8, asked)
         assert mine is not None
         assert mine.sort(1).values.tolist() == backend.shares.shard(expected).sort(1).values.tolist()
 
@@ -346,7 +346,7 @@ def test_layers_are_refused_before_anything_is_written() -> None:
     assert backend.shares is not None and asked.token_to_kv_pool is not None
     before = asked.token_to_kv_pool.get_key_buffer(0).clone()
     q, k, v = (backend.shares.shard(each) for each in (batch.q, batch.k, batch.v))
-    for changes, options, message in (
+    cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         ({"sliding_window_size": 3}, {}, "layer.sliding_window_size: expected -1 .* for ascend with attn_cp_size 2"),
         ({"logit_cap": 2.0}, {}, "layer.logit_cap: expected 0 for ascend with attn_cp_size 2"),
         (
@@ -357,7 +357,8 @@ def test_layers_are_refused_before_anything_is_written() -> None:
         ({"is_cross_attention": True}, {}, "layer.is_cross_attention: expected False for ascend with attn_cp_size 2"),
         ({}, {"sinks": torch.zeros(8)}, "sinks: expected None for ascend with attn_cp_size 2, .*Use fa4 or fa3"),
         ({}, {"slopes": torch.zeros(8)}, "slopes: expected None for ascend with attn_cp_size 2"),
-    ):
+    ]
+    for changes, options, message in cases:
         with pytest.raises(UnsupportedError, match=message):
             backend.forward(q, k, v, replace(batch.layer, **changes), asked, **options)
     with pytest.raises(BadArgumentError, match="q: expected 10 rows, one per new token of the batch"):

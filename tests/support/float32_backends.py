@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
+from sglab.attention.capabilities import Capabilities
 from sglab.attention.page_table.flash_attention import FlashAttention3Backend
 from sglab.attention.registry import ATTENTION_BACKENDS
 from sglab.attention.sparse.dsa import DeepseekSparseAttnBackend
@@ -12,21 +13,20 @@ from sglab.serving.ranks import Ranks
 from tests.support import ranks as forked
 from tests.support.forked import FORK, Fork
 
-EXACT = ("float32",)
+
+def exact(capabilities: Capabilities) -> Capabilities:
+    assert capabilities.cp is not None
+    return replace(capabilities, dtypes=("float32",), cp=replace(capabilities.cp, dtypes=("float32",)))
 
 
 class ExactFlashAttention(FlashAttention3Backend):
     name = "exact_fa3"
-    capabilities = FlashAttention3Backend.capabilities
-    assert capabilities.cp is not None
-    capabilities = replace(capabilities, dtypes=EXACT, cp=replace(capabilities.cp, dtypes=EXACT))
+    capabilities = exact(FlashAttention3Backend.capabilities)
 
 
 class ExactSparse(DeepseekSparseAttnBackend):
     name = "exact_dsa"
-    capabilities = DeepseekSparseAttnBackend.capabilities
-    assert capabilities.cp is not None
-    capabilities = replace(capabilities, dtypes=EXACT, cp=replace(capabilities.cp, dtypes=EXACT))
+    capabilities = exact(DeepseekSparseAttnBackend.capabilities)
 
 
 BACKENDS = {each.name: each for each in (ExactFlashAttention, ExactSparse)}

@@ -78,7 +78,7 @@ def attend_share(
     asked: ForwardBatch,
     implementation: str = "auto",
     parts: bool = False,
-    **arguments: torch.Tensor | None,
+    **arguments: Any,
 ) -> torch.Tensor:
     """[tokens, heads, v_head_dim] of all ranks, by one that has its own rows; its pool then has everyone's."""
     runner = rank_runner(batch, group, implementation)
