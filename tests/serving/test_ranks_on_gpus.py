@@ -89,7 +89,7 @@ def test_tokens_are_those_of_one_gpu(
 def test_prompts_that_ranks_share_have_the_likelihoods_of_one_gpu(
     ranks: int, config: dict[str, Any], options: dict[str, Any], tmp_path: Path
 ) -> None:
-    """In float16, which such backends take: rounding may decide between two tokens, so those of prompts are compared."""
+    """In float16, which such backends take: rounding may decide between two tokens, so prompts are compared."""
     if torch.cuda.device_count() < ranks:
         pytest.skip(f"needs {ranks} NVIDIA GPUs; there are {torch.cuda.device_count()}")
     q.write_checkpoint(tmp_path, config, drawn(config))
