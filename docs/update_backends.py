@@ -8,14 +8,17 @@ from pathlib import Path
 
 from sglab.attention.origins import ORIGINS
 from sglab.attention.selection import VERSIONS
-from sglab.attention.table import absent_table, dcp_table, matrix_table, origins_table, reasons_table, selection_table
-from sglab.attention.upstream import CONTEXT_PARALLEL
+from sglab.attention.table import (
+    absent_table,
+    cp_table,
+    dcp_table,
+    matrix_table,
+    origins_table,
+    reasons_table,
+    selection_table,
+)
 
 PAGE = Path(__file__).parent / "backends.md"
-
-
-def not_served() -> str:
-    return "\n".join(f"- `{name}`, {what}" for name, what in CONTEXT_PARALLEL.items())
 
 
 def page() -> str:
@@ -69,13 +72,33 @@ SGLang's `triton` refuses windows, sinks, masks and score functions in prompts, 
 engine, whose verification these backends have; rows of FP8 with a scale or records in `dsa`; shares in the host's pool;
 `dcp_replicate_q_proj`; FlashInfer's own exchange (`fi_a2a`).
 
+## Prompts that ranks share
+
+With `Engine(tp_size=2, attn_cp_size=2)` (SGLang's prefill context parallelism, there `--enable-prefill-cp` besides) a
+prompt's new tokens are spread over ranks, each of which has all keys and values, and all heads; with a larger tp_size
+neighbours share out the heads. In a zigzag each request's new tokens are 2 · attn_cp_size blocks, the first ones longer
+by one where that does not divide; rank r has block r, whose queries see few keys, and the r-th from the end. With `dsa`
+the tokens of all requests take turns. A rank computes keys and values of its tokens, gathers the others' into its pool,
+padded to the longest share, and attends with its own queries: its blocks, or tokens, are requests of their own to the
+backend, as long as what they see. What an MLP or an expert computes over all ranks it computes of all tokens, gathered;
+the last hidden states are gathered, too, and every rank has the logits. A pass is not shared, and every rank has all of
+it, where a request is shorter than its blocks (in `dsa`: all together than the ranks), and in any mode but EXTEND and
+MIXED: decodes, verifications and captured graphs are those of the backend alone. `sglab/attention/cp` does so around a
+backend; `tests/attention/test_cp.py` compares shares and arrays with SGLang 0.5.23's, and what ranks find with float64.
+
+{cp_table()}
+
+Everything else is refused there by name: an encoder's layers and tokens, images, chunks, deterministic bits, pools with
+scales for blocks, records in `dsa`, and the other backends; in the engine speculation, `dp_size`, `dcp_size`, piecewise
+graphs, two-batch overlap, the hierarchical cache and expanded prefixes. Not here: the zigzag in two calls (SGLang's
+fa3, fa4 and ascend call once for the early blocks and once for the late ones, its trtllm_mha, as here, once for both);
+`ascend` over an indexer's choice; shards rounded up to a multiple for its collectives; `--moe-dp-size`, attention's
+weights cut for decodes (`--enable-cp-decode-attn-tp`), layers of keys dealt out to ranks, graphs of prompts.
+
 ## Beside SGLang 0.5.23
 
 Its modules were compared with the table where they branch and refuse: modes, drafts, graphs, page sizes, dtypes, layer
-options. What that comparison found of theirs that ours refused is served by now, but what the section above names, and
-that nothing here spreads a prompt's tokens over ranks, which the engine refuses by name:
-
-{not_served()}
+options. What that comparison found of theirs that ours refused is served by now, but what the sections above name.
 
 What runs only in a chip's own kernels there is computed here in Triton, PyTorch or C++.
 

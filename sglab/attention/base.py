@@ -45,6 +45,7 @@ class AttentionBackend(ABC):
     _deterministic: bool = False
     _chunk_size: int = 0
     _dcp_size: int = 1
+    _attn_cp_size: int = 1
     _runner: ModelRunner | None = None
     _served: frozenset[tuple[object, ...]] = frozenset()
     """What `_refuse_call` was asked and found served."""
@@ -61,6 +62,7 @@ class AttentionBackend(ABC):
         self._deterministic = model_runner.enable_deterministic_inference
         self._chunk_size = model_runner.model_config.attention_chunk_size
         self._dcp_size = 1 if model_runner.dcp is None else model_runner.dcp.size
+        self._attn_cp_size = 1 if model_runner.attn_cp is None else model_runner.attn_cp.size
         self.refuse_unserved(self._made_for(Demand()))
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
@@ -324,4 +326,5 @@ class AttentionBackend(ABC):
             deterministic=self._deterministic,
             attention_chunk_size=self._chunk_size,
             dcp_size=self._dcp_size,
+            attn_cp_size=self._attn_cp_size,
         )

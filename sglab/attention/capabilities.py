@@ -115,6 +115,10 @@ class Capabilities:
     """Of a context spread over ranks: whole pages of a request take turns on them, not its tokens."""
     dcp: Capabilities | None = None
     """What it serves where a request's context is spread over ranks (`dcp_size` above 1); None: nothing."""
+    interleaves: bool = False
+    """Of prompts spread over ranks: tokens take turns on them, each a request of its own; else blocks, in a zigzag."""
+    cp: Capabilities | None = None
+    """What it serves in prompts whose tokens are spread over ranks (`attn_cp_size` above 1); None: nothing."""
 
     @property
     def in_prompts(self) -> list[str]:
@@ -141,6 +145,12 @@ MLA_CHAINS_SPREAD = replace(
 """The same of one that also verifies chains so."""
 
 
+SHARED_MODES = (ForwardMode.EXTEND, ForwardMode.MIXED)
+"""Passes whose new tokens are spread over ranks (`attn_cp_size`)."""
+PROMPTS_SPREAD = Capabilities(modes=SHARED_MODES, dtypes=("float16", "bfloat16"))
+"""The least that a backend serves of prompts spread over ranks."""
+
+
 @dataclass(frozen=True)
 class Demand:
     """What one call asks of a backend; None: nothing is asked on this point."""
@@ -159,6 +169,8 @@ class Demand:
     """A row's bits may not depend on its batch."""
     dcp_size: int = 1
     """Ranks that a request's context is spread over."""
+    attn_cp_size: int = 1
+    """Ranks that a prompt's new tokens are spread over."""
     attention_chunk_size: int = 0
     """Of the model; 0: no layer sees chunks."""
     layer: RadixAttention | None = None
@@ -301,6 +313,13 @@ SPREAD = Rule(
     lambda c: "1",
     lambda d: str(d.dcp_size),
     lambda c: "It reads all of a request's keys on every rank.",
+)
+SHARED_PROMPTS = Rule(
+    "attn_cp_size",
+    lambda c, d: d.attn_cp_size == 1 or c.cp is not None,
+    lambda c: "1",
+    lambda d: str(d.attn_cp_size),
+    lambda c: "It attends with all of a prompt's tokens on every rank.",
 )
 RULES: tuple[Rule, ...] = (
     Rule(
@@ -447,8 +466,9 @@ RULES: tuple[Rule, ...] = (
 
 def unserved(capabilities: Capabilities, demand: Demand) -> Rule | None:
     """The first rule by which a backend of these capabilities does not serve the demand; None: it does."""
-    if not SPREAD.served(capabilities, demand):
-        return SPREAD
+    for rule in (SPREAD, SHARED_PROMPTS):
+        if not rule.served(capabilities, demand):
+            return rule
     capabilities = _asked(capabilities, demand)
     for rule in RULES:
         if not rule.served(capabilities, demand):
@@ -458,7 +478,22 @@ def unserved(capabilities: Capabilities, demand: Demand) -> Rule | None:
 
 def _asked(capabilities: Capabilities, demand: Demand) -> Capabilities:
     """What is served of requests that are whole on a rank, or of those spread over ranks."""
+    if _shares_prompt(demand):
+        return capabilities.cp or capabilities
     return capabilities if demand.dcp_size == 1 else capabilities.dcp or capabilities
+
+
+def _shares_prompt(demand: Demand) -> bool:
+    """Whether new tokens may be spread over ranks; every rank runs other passes in whole, as without others."""
+    return demand.attn_cp_size > 1 and (demand.mode is None or demand.mode in SHARED_MODES)
+
+
+def _where(name: str, rule: Rule, demand: Demand) -> str:
+    """A backend, and over how many ranks it refuses."""
+    if rule in (SPREAD, SHARED_PROMPTS):
+        return name
+    sizes = {"dcp_size": demand.dcp_size, "attn_cp_size": demand.attn_cp_size if _shares_prompt(demand) else 1}
+    return next((f"{name} with {option} {size}" for option, size in sizes.items() if size > 1), name)
 
 
 def refuse_unserved(
@@ -483,20 +518,20 @@ def refuse_unserved(
         return
     asked = _asked(capabilities, demand)
     remedy = f"{rule.hint(asked)} {_remedy(name, rule, demand, others())}".lstrip()
-    where = name if demand.dcp_size == 1 or rule is SPREAD else f"{name} with dcp_size {demand.dcp_size}"
-    raise UnsupportedError(argument or rule.argument, f"{rule.expected(asked)} for {where}", rule.got(demand), remedy)
+    expected = f"{rule.expected(asked)} for {_where(name, rule, demand)}"
+    raise UnsupportedError(argument or rule.argument, expected, rule.got(demand), remedy)
 
 
 def _remedy(name: str, rule: Rule, demand: Demand, others: Mapping[str, Capabilities]) -> str:
-    demand = demand if demand.mode is not None else replace(demand, mode=ForwardMode.DECODE)  # any model decodes
-    made_for = Demand(
-        kind=demand.kind, page_size=demand.page_size, deterministic=demand.deterministic, dcp_size=demand.dcp_size
-    )
+    if demand.mode is None:  # any model decodes
+        demand = replace(demand, mode=ForwardMode.EXTEND if demand.attn_cp_size > 1 else ForwardMode.DECODE)
+    spread: dict[str, Any] = {"dcp_size": demand.dcp_size, "attn_cp_size": demand.attn_cp_size}
+    made_for = Demand(kind=demand.kind, page_size=demand.page_size, deterministic=demand.deterministic, **spread)
 
     def ways(own: Capabilities) -> Iterator[Capabilities]:
         """A backend's own kernels, and its fallback's where it leaves the mode, the drafts or the graph to that."""
         yield own
-        mode = Demand(mode=demand.mode, spec_info=demand.spec_info, graph=demand.graph, dcp_size=demand.dcp_size)
+        mode = Demand(mode=demand.mode, spec_info=demand.spec_info, graph=demand.graph, **spread)
         if own.fallback in others and unserved(own, mode) is not None:
             yield others[own.fallback]
 

@@ -93,6 +93,7 @@ def _column(c: Capabilities) -> dict[str, str]:
         "head dims": _listed(c.head_dims, "any"),
         "layer options": _listed([name for name in _LAYER_OPTIONS if getattr(c, name)]),
         "dcp_size": _spread(c),
+        "attn_cp_size": _prompts(c),
     }
 
 
@@ -108,6 +109,25 @@ def _spread(c: Capabilities) -> str:
     parts += [f"pages of {_listed(c.dcp.page_sizes)}"] if c.dcp.page_sizes else []
     options = [*c.dcp.kv_dtypes, *(name for name in _LAYER_OPTIONS if getattr(c.dcp, name))]
     return "; ".join([*parts, *([_listed(options)] if options else [])])
+
+
+def _prompts(c: Capabilities) -> str:
+    """What is served of prompts that ranks share."""
+    if c.cp is None:
+        return "-"
+    kinds = [kind.upper() for kind in c.cp.kinds if kind in c.kinds]
+    parts = [_listed(kinds), _listed([mode.name for mode in c.cp.modes])]
+    parts.append("tokens take turns" if c.cp.interleaves else "blocks in a zigzag")
+    parts += [f"pages of {_listed(c.cp.page_sizes)}"] if c.cp.page_sizes else []
+    options = [*c.cp.kv_dtypes, *(name for name in _LAYER_OPTIONS if getattr(c.cp, name))]
+    return "; ".join([*parts, *([_listed(options)] if options else [])])
+
+
+def cp_table() -> str:
+    """Markdown: a row per backend that serves prompts that ranks share."""
+    lines = [_row(("backend", "attn_cp_size")), _row(["---"] * 2)]
+    shared = {name: c for name, c in capabilities_by_name().items() if c.cp is not None}
+    return "\n".join([*lines, *(_row((f"`{name}`", _prompts(c))) for name, c in shared.items())])
 
 
 def dcp_table() -> str:

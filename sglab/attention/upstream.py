@@ -78,10 +78,3 @@ ABSENT: dict[str, Absent] = {
     "compressed": Absent("a former name of dsv4", "as dsv4", "dsa"),
 }
 """Names that SGLang takes (0.5.23: its registry and the former names beside it) and sglab does not."""
-
-CONTEXT_PARALLEL: dict[str, str] = {
-    "attn_cp_size": "in prompts: each rank has some of the new tokens, and gathers the others' keys and values into "
-    "its own pool before it attends with its own queries (fa3, fa4, trtllm_mha, dsa, ascend)",
-}
-"""Server argument -> how SGLang 0.5.23 spreads a request over ranks with it; nothing here does. What is here of it:
-`dcp_size` (`sglab.attention.dcp`)."""

@@ -91,6 +91,8 @@ class ModelRunner:
     """The pools are those of one rank's share of every request, which may have no token there."""
     dcp_comm_backend: str = "ag_rs"
     """How they merge what they found: "ag_rs" gathers LSEs and scatters a sum, "a2a" sends each head to its rank."""
+    attn_cp: RankGroup | None = None
+    """Ranks that a prompt's new tokens are spread over; each holds the keys and values of all. None: none."""
 
     @property
     def use_mla_backend(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -86,12 +86,26 @@ class DpBatch:
         return whole[start : start + count]
 
 
+class TokenShares(Protocol):
+    """Of a prompt whose new tokens are spread over ranks (`sglab.attention.cp.layout.PromptShares`)."""
+
+    def shard(self, x: torch.Tensor) -> torch.Tensor:
+        """[tokens, …] -> this rank's rows."""
+
+    def gather(self, x: torch.Tensor) -> torch.Tensor:
+        """This rank's rows -> [tokens, …] of all, in order."""
+
+
 def run_on_all_tokens(mlp: Callable[[torch.Tensor], Any], x: torch.Tensor, forward_batch: ForwardBatch) -> Any:
-    """mlp(x); where groups attend apart, of all groups' tokens, of which this group's are returned.
+    """mlp(x); where groups attend apart, of all groups' tokens, of which this group's are returned; so, too, where a
+    prompt's tokens are spread over ranks.
 
     A mixture may run on this group's alone, which then travel to their experts.
     """
     dp: DpBatch | None = forward_batch.dp
     if dp is not None and dp.tp.a2a is not None and isinstance(mlp, Mixture):
         return mlp.on_own_tokens(x, dp.low_latency)
+    shares: TokenShares | None = forward_batch.attn_cp_metadata
+    if shares is not None:
+        return shares.shard(mlp(shares.gather(x)))
     return mlp(x) if dp is None else dp.scatter(mlp(dp.gather(x)))

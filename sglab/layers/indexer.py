@@ -84,6 +84,8 @@ class Indexer(nn.Module):
             raise BadArgumentError("forward_batch.token_to_kv_pool", "an NSA pool", type(pool).__name__, remedy)
         q = self.wq_b(low_rank).unflatten(-1, (self.heads, -1))
         q, k = self.rotary(positions, q, self.k_norm(self.wk(x))[:, None])
+        if forward_batch.attn_cp_metadata is not None:  # every rank has all index keys
+            k = forward_batch.attn_cp_metadata.gather(k)
         weights = self.weights_proj(x).float() * (self.heads**-0.5 * self.head_dim**-0.5)
         if pool.packs_index_keys:
             q, scales = act_quant(rotate_activation(q), self.head_dim, SCALE_FORMAT)

@@ -116,7 +116,7 @@ class MLAttention(nn.Module):
         topk_indices: torch.Tensor | None,
     ) -> torch.Tensor:
         pool, table = forward_batch.token_to_kv_pool, forward_batch.req_to_token_pool
-        if forward_batch.spread:
+        if forward_batch.spread or forward_batch.attn_cp_metadata is not None:
             remedy = 'Use method="absorbed".'
             raise BadArgumentError("method", "'absorbed' over a context that ranks share", self.method, remedy)
         if not isinstance(pool, MLATokenToKVPool) or table is None:

@@ -30,6 +30,8 @@ class TensorParallel:
         a2a_room: tokens of a rank for which the low-latency way has room.
         dcp_size: neighbouring ranks that a request's context is spread over: each has some of its tokens' keys, for the
             KV heads of all of them. context_group: their process group; None: the default one.
+        cp_size: ranks that a prompt's new tokens are spread over; size / cp_size neighbours share out their heads.
+            prompt_group: their process group; None: the default one.
     """
 
     rank: int = 0
@@ -43,6 +45,8 @@ class TensorParallel:
     a2a_room: int = 128
     dcp_size: int = 1
     context_group: Any = None
+    cp_size: int = 1
+    prompt_group: Any = None
 
     def __post_init__(self) -> None:
         if self.size < 1 or not 0 <= self.rank < self.size:
@@ -58,6 +62,10 @@ class TensorParallel:
             expected = f"a divisor of the {self.size // self.dp_size} ranks that share a request"
             remedy = "Use dcp_size=1 or as many as there are of them."
             raise BadArgumentError("dcp_size", expected, self.dcp_size, remedy)
+        if self.cp_size < 1 or self.size // self.dp_size % self.cp_size:
+            expected = f"a divisor of the {self.size // self.dp_size} ranks that share a request"
+            remedy = "Use attn_cp_size=1 or as many as there are of them."
+            raise BadArgumentError("attn_cp_size", expected, self.cp_size, remedy)
 
     @property
     def ep_rank(self) -> int:
@@ -72,9 +80,9 @@ class TensorParallel:
     @property
     def attention(self) -> TensorParallel:
         """This rank among those that share a request's attention heads, its embedding and its logits."""
-        if self.dp_size == 1:
+        if self.dp_size == self.cp_size == 1:
             return self
-        ranks, context = self.size // self.dp_size, (self.dcp_size, self.context_group)
+        ranks, context = self.size // self.dp_size // self.cp_size, (self.dcp_size, self.context_group)
         group = self.attention_group
         return TensorParallel(self.rank % ranks, ranks, group, dcp_size=context[0], context_group=context[1])
 
@@ -82,6 +90,12 @@ class TensorParallel:
     def context(self) -> TensorParallel:
         """This rank among those that a request's context is spread over."""
         return TensorParallel(self.rank % self.dcp_size, self.dcp_size, self.context_group)
+
+    @property
+    def prompts(self) -> TensorParallel:
+        """This rank among those that a prompt's new tokens are spread over."""
+        neighbours = self.size // self.dp_size // self.cp_size
+        return TensorParallel(self.rank // neighbours % self.cp_size, self.cp_size, self.prompt_group)
 
     @property
     def kv_heads(self) -> TensorParallel:

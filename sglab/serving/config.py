@@ -39,7 +39,8 @@ class EngineConfig:
     """
 
     attention_backend: str = "auto"
-    """"auto": torch_native on a CPU, triton on a GPU and where ranks share a context (dcp_size)."""
+    """"auto": torch_native on a CPU, triton on a GPU and where ranks share a context (dcp_size), fa3 where they share a
+    prompt (attn_cp_size)."""
     page_size: int | None = None
     """Slots per page; None: what the backend wants, 1 for most."""
     mem_fraction: float = 0.85
@@ -123,6 +124,9 @@ class EngineConfig:
     dcp_size: int = 1
     """Neighbouring ranks that share a request's context: each keeps every dcp_size-th token's keys and values, for the
     KV heads of all of them. A page is then dcp_size times as long, and max_total_tokens counts the slots of a rank."""
+    attn_cp_size: int = 1
+    """Ranks that a prompt's new tokens are spread over; each has all keys and values, and of attention's heads those
+    that tp_size / attn_cp_size ranks share out. Decodes run on all of them alike."""
     dcp_comm_backend: str | None = None
     """How they join what they found: "ag_rs" gathers the LSEs and sums, "a2a" sends every head to its rank; None: "a2a"
     on a GPU, "ag_rs" on a CPU, as SGLang does. Its "fi_a2a" is a kernel of FlashInfer's for Blackwell, and not here."""
@@ -191,6 +195,7 @@ class EngineConfig:
                 raise BadArgumentError(name, expected, size, "tp_size counts all ranks.")
         arguments.positive("dist_timeout", self.dist_timeout)
         self._check_context()
+        self._check_prompts()
         arguments.choice("deepep_mode", self.deepep_mode, ("normal", "low_latency", "auto"))
         if self.moe_a2a_backend is not None:
             arguments.choice("moe_a2a_backend", self.moe_a2a_backend, ("deepep",))
@@ -245,6 +250,30 @@ class EngineConfig:
                 expected = "its default with dcp_size above 1"
                 raise BadArgumentError(name, expected, getattr(self, name), f"{why} Leave it out.")
 
+    def _check_prompts(self) -> None:
+        """What is refused beside prompts that are spread over ranks."""
+        size = arguments.integer("attn_cp_size", self.attn_cp_size, 1)
+        if self.tp_size % size:
+            raise BadArgumentError(
+                "attn_cp_size", f"a divisor of tp_size {self.tp_size}", size, "tp_size counts all ranks."
+            )
+        if size == 1:
+            return
+        reasons = {
+            "dp_size": "All ranks share every prompt.",
+            "dcp_size": "Every rank keeps all of a context.",
+            "moe_a2a_backend": "Experts run on the tokens of all ranks.",
+            "speculative_algorithm": "Drafts are not spread.",
+            "enable_hierarchical_cache": "It was not tried.",
+            "enable_two_batch_overlap": "Turns pass at the sums of a layer, not within its attention.",
+            "enable_piecewise_cuda_graph": "Its pieces have all tokens of a prompt.",
+            "chunked_prefix_threshold": "Prompts attend to latent rows.",
+        }
+        for name, why in reasons.items():
+            if getattr(self, name) != getattr(EngineConfig, name):
+                expected = "its default with attn_cp_size above 1"
+                raise BadArgumentError(name, expected, getattr(self, name), f"{why} Leave it out.")
+
     def keeps_records(self, device_type: str) -> bool:
         """Whether an MLA model's pool holds FlashMLA's records."""
         return self.kv_cache_dtype == "fp8_e4m3" and self.backend(device_type) in RECORD_BACKENDS
@@ -292,6 +321,8 @@ class EngineConfig:
         """The attention backend's name."""
         if self.attention_backend != "auto":
             return self.attention_backend
+        if self.attn_cp_size > 1:
+            return "fa3"
         return "triton" if device_type == "cuda" or self.dcp_size > 1 else "torch_native"
 
     def context_exchange(self, device_type: str) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sglab.attention.upstream import CONTEXT_PARALLEL
 from sglab.engine import Req, SamplingParams, arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.models import CausalLM, Tokenizer, load_tokenizer
@@ -64,18 +63,13 @@ def config(options: Mapping[str, Any]) -> EngineConfig:
     """An EngineConfig of keyword arguments.
 
     Raises:
-        BadArgumentError: an option that there is not, or that asks for prompts spread over ranks.
+        BadArgumentError: an option that there is not.
     """
     known = EngineConfig.__dataclass_fields__
     for name in options:
-        if name in CONTEXT_PARALLEL and options[name] != 1:
-            remedy = (
-                "Leave it out: tp_size spreads a model's heads over ranks, dcp_size the context that they attend to."
-            )
-            raise BadArgumentError(name, "1: every rank computes all of a prompt's tokens", options[name], remedy)
-        if name not in known and name not in CONTEXT_PARALLEL:
+        if name not in known:
             raise BadArgumentError("Engine", f"options among {', '.join(known)}", repr(name), "Leave it out.")
-    return EngineConfig(**{name: value for name, value in options.items() if name in known})
+    return EngineConfig(**options)
 
 
 def is_one(prompts: object) -> bool:

@@ -32,6 +32,7 @@ def for_model(config: EngineConfig, model: CausalLM) -> EngineConfig:
         kv_records=records,
         deterministic=config.enable_deterministic_inference,
         dcp_size=config.dcp_size,
+        attn_cp_size=config.attn_cp_size,
         layer=RadixAttention(1, 1, shape.head_dim, shape.scaling, 0, v_head_dim=shape.v_head_dim),
     )
     served = unserved(capabilities_by_name(shape.kind)[SPARSE_BACKEND], demand) is None

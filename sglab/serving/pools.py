@@ -87,6 +87,7 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: b
         enable_deterministic_inference=config.enable_deterministic_inference,
         dcp=model.tp.attention.context if shared > 1 else None,
         dcp_comm_backend=config.context_exchange(device.type),
+        attn_cp=model.tp.prompts if config.attn_cp_size > 1 else None,
         # The engine's batches hold placeholders while graphs are captured and, with overlap, rows of requests that have
         # just ended: they are not what the check asks of a batch made by hand.
         check_metadata=False,
@@ -155,18 +156,25 @@ def refuse_unshareable(shape: ModelConfig, config: EngineConfig, has_state: bool
 
 
 def refuse_spreading(model: CausalLM, shape: ModelConfig, config: EngineConfig, has_state: bool) -> None:
-    """Refuse to spread contexts of models that keep more than keys and values, or begin with an encoder's.
+    """Refuse to spread contexts or prompts of models that keep more than keys and values, or begin with an encoder's.
 
     Raises:
-        BadArgumentError: dcp_size above 1 with one of these.
+        BadArgumentError: dcp_size or attn_cp_size above 1 with one of these; or attn_cp_size with a dtype in which the
+            backend, whose own refusal would come with the first prompt, shares none.
     """
+    option, size = ("dcp_size", config.dcp_size) if config.dcp_size > 1 else ("attn_cp_size", config.attn_cp_size)
     keeps = "keeps recurrent states" if has_state else "has an encoder" if has_encoder(model) else ""
     name = config.backend(model.device.type)
     served = capabilities_by_name(shape.kind).get(name)
-    if shape.index_head_dim and not (served and served.dcp and served.dcp.topk_indices):
+    there = served and (served.dcp if option == "dcp_size" else served.cp)
+    if shape.index_head_dim and not (there and there.topk_indices):
         keeps = f"has an indexer, whose choice {name} does not take there"
-    if config.dcp_size > 1 and keeps:
-        raise BadArgumentError("dcp_size", f"1 with a model that {keeps}", config.dcp_size, "Leave it out.")
+    if size > 1 and keeps:
+        raise BadArgumentError(option, f"1 with a model that {keeps}", size, "Leave it out.")
+    dtype = str(model.dtype).removeprefix("torch.")
+    if config.attn_cp_size > 1 and served and served.cp and dtype not in served.cp.dtypes:
+        expected = f"{' or '.join(served.cp.dtypes)} for {name} with attn_cp_size {size}"
+        raise BadArgumentError("dtype", expected, dtype, "Load the model in one of them.")
 
 
 def context_length(shape: ModelConfig, config: EngineConfig) -> int:

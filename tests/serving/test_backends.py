@@ -9,7 +9,6 @@ import sglab
 from sglab.attention import create_attention_backend
 from sglab.attention.capabilities import FLOATS, UnsupportedError
 from sglab.attention.registry import backend_factory
-from sglab.engine import BadArgumentError
 from sglab.serving.config import EngineConfig
 from sglab.serving.graph_runner import captures_decodes
 from sglab.workbench import decode_batch
@@ -88,12 +87,6 @@ def test_what_a_backend_does_not_promise_is_refused_before_a_pass(
     with pytest.raises(UnsupportedError, match=message):
         sglab.Engine(model, max_total_tokens=256, **options)
     assert not passes
-
-
-def test_a_prompt_spread_over_ranks_is_refused_by_name() -> None:
-    with pytest.raises(BadArgumentError, match=r"attn_cp_size: expected 1: every rank computes all of a .*, got 2"):
-        sglab.Engine(tiny_llama(), max_total_tokens=256, attn_cp_size=2)
-    sglab.Engine(tiny_llama(), max_total_tokens=256, attn_cp_size=1)
 
 
 def test_graphs_by_default_ask_for_a_backend_that_has_them() -> None:

@@ -79,6 +79,31 @@ def test_tokens_are_those_of_one_gpu(
     assert found == tokens(tmp_path, prompts, cuda_graph=False) * 2
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize(("config", "options"), [
+    pytest.param(LLAMA, {"attn_cp_size": 0}, id="llama, on all"),
+    pytest.param(LLAMA, {"attn_cp_size": 2, "chunked_prefill_size": 16, "cuda_graph_bs": (1, 4)}, id="llama, on two"),
+    pytest.param(QWEN3_MOE, {"attn_cp_size": 0, "ep_size": 2, "cuda_graph": False}, id="experts, on all"),
+    pytest.param(DEEPSEEK, {"attn_cp_size": 0, "page_size": 16}, id="mla, on all, pages"),
+])  # fmt: skip
+def test_prompts_that_ranks_share_have_the_likelihoods_of_one_gpu(
+    ranks: int, config: dict[str, Any], options: dict[str, Any], tmp_path: Path
+) -> None:
+    """In float16, which such backends take: rounding may decide between two tokens, so prompts are compared."""
+    if torch.cuda.device_count() < ranks:
+        pytest.skip(f"needs {ranks} NVIDIA GPUs; there are {torch.cuda.device_count()}")
+    q.write_checkpoint(tmp_path, config, drawn(config))
+    prompts, found = [torch.randint(0, 96, (n,)).tolist() for n in (19, 1, 41)], []
+    several = {name: ranks if value == 0 and name.endswith("_size") else value for name, value in options.items()}
+    alone = {"cuda_graph": False, "page_size": options.get("page_size", 1)}
+    for given in (alone, {"tp_size": ranks, "dist_timeout": 120, **several}):
+        common: dict[str, Any] = {"device": "cuda", "dtype": "float16", "attention_backend": "fa3"}
+        with sglab.Engine(tmp_path, check_invariants=True, **common, **given) as engine:
+            outs = engine.generate(prompts, GREEDY, return_logprob=True, logprob_start_len=0)
+            found.append([value for out in outs for value in (out.input_logprobs or [])[1:]])
+    torch.testing.assert_close(*map(torch.tensor, found), atol=0.03, rtol=0.02)
+
+
 @pytest.mark.parametrize("ranks", [2])
 @pytest.mark.parametrize("graphs", [False, True])
 @pytest.mark.parametrize("within", [False, True], ids=["between passes", "within a pass"])

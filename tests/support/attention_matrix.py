@@ -10,6 +10,7 @@ import random
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from tests.support.attention import (
     shape_of,
     verify_batch,
 )
+from tests.support.prompts import attend_share
 from tests.support.spread import attend_one, on_threads
 
 TOLERANCE = {"float32": 5e-6, "float16": 3e-3, "bfloat16": 2.5e-2}
@@ -49,6 +51,8 @@ class Cell:
     parents: list[int] | None = None
     ranks: int = 1
     """That share the requests' context, each with its pages of the batch's."""
+    prompt: bool = False
+    """They share the new tokens instead."""
 
     @property
     def asked(self) -> ForwardBatch:
@@ -84,6 +88,11 @@ class Draw:
         return extend_batch(
             lens, prefixes, decode_seq_lens=self.lengths(1) if decoding else [], **self.shape(**changes)
         )
+
+    def long(self) -> Batch:
+        """An extend of enough tokens that ranks share each request's."""
+        prefixes, new = self.prefixes(), [self.rng.randint(8, 20) for _ in range(3)]
+        return extend_batch([p + n for p, n in zip(prefixes, new, strict=True)], prefixes, **self.shape())
 
     def verify(self, parents: list[int]) -> Cell:
         prefixes = self.lengths(2)
@@ -129,7 +138,10 @@ def _diffusion(draw: Draw, block: int = 4, **layer: Any) -> Cell:
 
 
 def _sinks(draw: Draw) -> Cell:
-    batch = draw.extend()
+    return _sunk(draw.extend())
+
+
+def _sunk(batch: Batch) -> Cell:
     return Cell(batch, sinks=torch.linspace(-2, 3, batch.num_heads, device=batch.device))
 
 
@@ -230,6 +242,11 @@ def _shared(make: Callable[[Draw], Cell], ranks: int = 2) -> Callable[[Draw], Ce
     return made
 
 
+def _prompt(make: Callable[[Draw], Cell], ranks: int = 2) -> Callable[[Draw], Cell]:
+    """A prompt whose new tokens are spread over ranks."""
+    return lambda draw: replace(make(draw), ranks=ranks, prompt=True)
+
+
 CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "decode": lambda draw: Cell(draw.decode()),
     "extend": lambda draw: Cell(draw.extend()),
@@ -314,6 +331,15 @@ CASES: dict[str, Callable[[Draw], Cell | None]] = {
     "shared by ranks, soft cap": _shared(lambda draw: _layer(draw.extend(), logit_cap=1.5)),
     "shared by ranks, sinks": _shared(_sinks),
     "shared by ranks, sees ahead": _shared(lambda draw: _ahead(Cell(draw.extend()))),
+    "shared prompt": _prompt(lambda draw: Cell(draw.long())),
+    "shared prompt, three ranks": _prompt(lambda draw: Cell(draw.long()), 3),
+    "shared prompt, mixed": _prompt(lambda draw: Cell(draw.extend(decoding=True))),
+    "shared prompt, window": _prompt(lambda draw: _layer(draw.long(), sliding_window_size=3)),
+    "shared prompt, soft cap": _prompt(lambda draw: _layer(draw.long(), logit_cap=1.5)),
+    "shared prompt, sinks": _prompt(lambda draw: _sunk(draw.long())),
+    "shared prompt, sees ahead": _prompt(lambda draw: _ahead(Cell(draw.long()))),
+    "shared prompt, decode": _prompt(lambda draw: Cell(draw.decode())),
+    "shared prompt, chain": _prompt(lambda draw: draw.verify([-1, 0, 1, 2])),
 }
 
 
@@ -321,7 +347,7 @@ def demand_of(cell: Cell, kind: str) -> Demand:
     runner, asked = cell.batch.runner, cell.asked
     return Demand(
         kind=kind,
-        page_size=runner.page_size // cell.ranks,
+        page_size=runner.page_size if cell.prompt else runner.page_size // cell.ranks,
         mode=asked.forward_mode,
         spec_info=asked.spec_info,
         dtype=cell.batch.dtype,
@@ -333,7 +359,8 @@ def demand_of(cell: Cell, kind: str) -> Demand:
         sinks=cell.sinks,
         slopes=cell.slopes,
         score_mod=cell.score_mod,
-        dcp_size=cell.ranks,
+        dcp_size=1 if cell.prompt else cell.ranks,
+        attn_cp_size=cell.ranks if cell.prompt else 1,
     )
 
 
@@ -356,6 +383,9 @@ def is_served(name: str, kind: str, cell: Cell) -> bool:
 
 def attended(name: str, cell: Cell, implementation: str = "auto") -> torch.Tensor:
     batch, asked = cell.batch, cell.asked
+    if cell.prompt:
+        own = partial(attend_share, name=name, batch=batch, asked=asked, implementation=implementation)
+        return on_threads(cell.ranks, partial(own, sinks=cell.sinks))[0]
     if cell.ranks > 1:
         given = None if cell.sinks is None else cell.sinks[: batch.num_heads // cell.ranks]
 

@@ -41,6 +41,7 @@ def on_ranks(
     dp_size: int = 1,
     ep_size: int = 1,
     dcp_size: int = 1,
+    cp_size: int = 1,
     device: str = "cpu",
 ) -> list[Any]:
     """run(tp, *args) on so many ranks at once: what each returns. Gives up, and ends them, after two minutes.
@@ -48,7 +49,9 @@ def on_ranks(
     On "cuda" each rank has a GPU, where its tensors are and arguments come to; answers are on the CPU.
     """
     with tempfile.TemporaryDirectory() as folder:
-        world = World(size, dp_size, ep_size, device, str(Path(folder) / "store"), 30.0, dcp_size=dcp_size)
+        world = World(
+            size, dp_size, ep_size, device, str(Path(folder) / "store"), 30.0, dcp_size=dcp_size, cp_size=cp_size
+        )
         pipes = [FORK.Pipe(duplex=False) for _ in range(size)]
         forks = [Fork(_one, world, rank, pipe[1], run, args) for rank, pipe in enumerate(pipes)]
         try:

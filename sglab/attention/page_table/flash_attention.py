@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, GRAPH_MODES, Capabilities
+from sglab.attention.capabilities import (
+    CAUSAL_MODES,
+    DIFFUSION_GRAPH_MODES,
+    GRAPH_MODES,
+    PROMPTS_SPREAD,
+    Capabilities,
+)
 from sglab.attention.page_table.backend import PageTableBackend
 from sglab.engine import ForwardMode
 
@@ -43,6 +49,14 @@ class FlashAttention3Backend(PageTableBackend):
         bidirectional_window=True,
         bidirectional_drafts=True,
         rope_apart=True,
+        cp=replace(
+            PROMPTS_SPREAD,
+            kv_dtypes=("float8_e4m3fn",),
+            sliding_window=True,
+            logit_cap=True,
+            sinks=True,
+            rope_apart=True,
+        ),
     )
 
 
@@ -63,6 +77,7 @@ class FlashAttention4Backend(PageTableBackend):
         rope_apart=False,
         image_masks=True,
         score_mod=True,
+        cp=replace(PROMPTS_SPREAD, kinds=("mha",), sliding_window=True, logit_cap=True, sinks=True),
     )
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:

@@ -6,9 +6,11 @@ so, never copied), takes bmm1_scale = k_scale · softmax scale and needs a works
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
-from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, GRAPH_MODES, PROMPTS_SPREAD, Capabilities
 from sglab.attention.page_table.backend import PageTableBackend
 from sglab.attention.workspace import Workspace, shared_workspace
 from sglab.engine import ForwardMode, ModelRunner
@@ -38,6 +40,14 @@ class TRTLLMHAAttnBackend(PageTableBackend):
         sinks=True,
         bidirectional=True,
         bidirectional_drafts=True,
+        cp=replace(
+            PROMPTS_SPREAD,
+            kinds=("mha",),
+            page_sizes=(16, 32, 64, 128),
+            kv_dtypes=("float8_e4m3fn",),
+            sliding_window=True,
+            sinks=True,
+        ),
     )
 
     def __init__(self, model_runner: ModelRunner) -> None:

@@ -23,6 +23,7 @@ from sglab.attention.capabilities import (
     CAUSAL_MODES,
     GRAPH_MODES,
     MLA_CHAINS_SPREAD,
+    PROMPTS_SPREAD,
     Capabilities,
     UnsupportedError,
 )
@@ -86,6 +87,16 @@ class DeepseekSparseAttnBackend(AttentionBackend):
             topk_indices=True,
             gathers_prefix=False,
             tokens_apart=True,
+        ),
+        cp=replace(
+            PROMPTS_SPREAD,
+            kinds=("mla",),
+            page_sizes=(1, 64),
+            kv_dtypes=("float8_e4m3fn",),
+            head_dims=((HEAD_DIM, LATENT_DIM),),
+            topk_indices=True,
+            rope_apart=True,
+            interleaves=True,
         ),
     )
 

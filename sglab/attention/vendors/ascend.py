@@ -17,7 +17,13 @@ from sglab.attention.arithmetic.merging import Partial
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.arithmetic.score_functions import alibi
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, DIFFUSION_GRAPH_MODES, MLA_CHAINS_SPREAD, Capabilities
+from sglab.attention.capabilities import (
+    CAUSAL_MODES,
+    DIFFUSION_GRAPH_MODES,
+    MLA_CHAINS_SPREAD,
+    PROMPTS_SPREAD,
+    Capabilities,
+)
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import longest, page_table_of, steps, token_table
 from sglab.attention.rows import check_encoder, save_and_get_kv, whole_query
@@ -73,6 +79,7 @@ class AscendAttnBackend(AttentionBackend):
         bidirectional_drafts=True,
         alibi=True,
         triton_helpers=False,
+        cp=replace(PROMPTS_SPREAD, kinds=("mha",)),
     )
 
     def __init__(self, model_runner: ModelRunner) -> None:
@@ -205,6 +212,7 @@ class AscendMLAAttnBackend(AscendAttnBackend):
         alibi=False,
         topk_indices=True,
         rope_apart=True,
+        cp=None,
         dcp=replace(
             MLA_CHAINS_SPREAD,
             kv_dtypes=(),

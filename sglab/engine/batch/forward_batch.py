@@ -116,6 +116,9 @@ class ForwardBatch:
     """MLA: this extend attends with keys and values of every head (`ModelRunner.chunked_prefix_threshold`)."""
     spread: bool = False
     """Slots are those of ranks that share a context (`ModelRunner.dcp`): only the backend knows this rank's rows."""
+    attn_cp_metadata: Any = None
+    """Which of the new tokens each rank has, where they are spread over ranks (`ModelRunner.attn_cp`): a
+    `sglab.attention.cp.layout.PromptShares`, which the backend's `prepare` sets."""
     num_token_non_padded_cpu: int = 0
     """Real tokens, before a graph's padding."""
 

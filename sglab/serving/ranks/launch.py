@@ -75,6 +75,7 @@ class Ranks:
             a2a=None if config.moe_a2a_backend is None else config.deepep_mode,
             a2a_fp8=not config.deepep_bf16_dispatch,
             dcp_size=config.dcp_size,
+            cp_size=config.attn_cp_size,
         )
         self._model = (model, None if dtype is None else str(dtype), config.init_expert_location)
         self.processes: list[subprocess.Popen] = []

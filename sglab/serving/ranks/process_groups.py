@@ -33,6 +33,7 @@ class World:
     a2a: str | None = None
     a2a_fp8: bool = True
     dcp_size: int = 1
+    cp_size: int = 1
 
     def device(self, rank: int) -> torch.device:
         return torch.device("cuda", rank) if self.device_type == "cuda" else torch.device("cpu")
@@ -49,8 +50,10 @@ class World:
                 world_size=self.size,
                 timeout=timedelta(seconds=self.timeout),
             )
-            attention = self._groups(self.size // self.dp_size, rank)
+            neighbours = self.size // self.dp_size // self.cp_size
+            attention = self._groups(neighbours, rank)
             context = self._groups(self.dcp_size, rank)
+            prompts = self._groups(self.cp_size, rank, neighbours)
         return TensorParallel(
             rank,
             self.size,
@@ -61,14 +64,20 @@ class World:
             a2a_fp8=self.a2a_fp8,
             dcp_size=self.dcp_size,
             context_group=context,
+            cp_size=self.cp_size,
+            prompt_group=prompts,
         )
 
-    def _groups(self, share: int, rank: int) -> distributed.ProcessGroup | None:
-        """Of `share` neighbours each, which all ranks make: this rank's; None: the default one, or it is alone."""
+    def _groups(self, share: int, rank: int, step: int = 1) -> distributed.ProcessGroup | None:
+        """Of `share` ranks each, `step` apart, which all ranks make: this rank's; None: the default one, or it is
+        alone."""
         mine = None
-        for first in range(0, self.size if 1 < share < self.size else 0, share):
-            group = distributed.new_group(list(range(first, first + share)))
-            mine = group if first <= rank < first + share else mine
+        for first in range(self.size if 1 < share < self.size else 0):
+            if first // step % share:
+                continue
+            ranks = list(range(first, first + share * step, step))
+            group = distributed.new_group(ranks)
+            mine = group if rank in ranks else mine
         return mine
 
 
