@@ -114,3 +114,25 @@ def test_tree_and_mask_are_whole_in_a_small_window(shown: Locator) -> None:
     for part in (shown.locator(".sdt-node").last, shown.locator(".sg-cells")):
         box = part.bounding_box()
         assert box is not None and box["y"] + box["height"] <= view["y"] + view["height"]
+
+
+def test_small_trees_leave_no_empty_room_below_them(host: Host) -> None:
+    """The room is the largest tree's, so that nothing moves between passes."""
+    host.page.set_viewport_size({"width": 1920, "height": 1080})
+    host.show(DraftTree(speculation(), step=1))
+    widget = host.page.locator("#widget .sg-widget")
+    expect(widget.locator(".sdt-node").first).to_be_visible()
+    settled(host.page)
+    tree, mask = widget.locator(".sdt-tree"), widget.locator(".sdt-upper .sg-cells")
+    boxes, largest = set(), 0
+    for rid, option in zip(speculation().rids, widget.get_by_label("Request").locator("option").all(), strict=True):
+        widget.get_by_label("Request").select_option(option.get_attribute("value"))
+        for _ in speculation().of(rid):
+            settled(host.page)
+            assert mask.evaluate("e => e.scrollHeight <= e.clientHeight + 1"), "rows of the mask are out of sight"
+            assert tree.evaluate("e => e.scrollHeight <= e.clientHeight + 1"), "nodes are out of sight"
+            boxes.add(tree.evaluate("e => e.clientHeight"))
+            largest = max(largest, tree.evaluate("e => e.firstElementChild.clientHeight"))
+            widget.press(".")
+    (height,) = boxes
+    assert height <= largest + 30

@@ -110,3 +110,14 @@ def test_the_grouped_gemm_is_opened_with_a_press(shown: Locator) -> None:
     expect(link).to_be_visible()
     text = shown.page.evaluate("(url) => fetch(url).then((answer) => answer.text())", link.get_attribute("href"))
     assert '"widget":"warp_roles"' in text and "fused_moe_kernel" in text
+
+
+def test_all_tokens_are_in_sight_where_there_is_room(host: Host) -> None:
+    host.page.set_viewport_size({"width": 1920, "height": 1080})
+    host.show(Experts(routing()))
+    widget = host.page.locator("#widget .sg-widget")
+    expect(widget.locator(".sg-placeholder")).to_be_empty()
+    settled(host.page)
+    rows = widget.locator(".sg-cells").first
+    assert rows.evaluate("e => e.scrollHeight - e.clientHeight") <= 1
+    assert widget.locator(".sg-view").evaluate("e => e.scrollHeight - e.clientHeight") <= 1

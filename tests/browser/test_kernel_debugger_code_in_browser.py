@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import expect
 
 pytest.importorskip("torch")
 
+from sglab import gpu
+from sglab.compilers.vouched import vouch
 from sglab.labs.debugging import Decode
 from sglab.widgets import KernelDebugger, selection
 from tests.support.browser.debugger_page import at, frame, here, make, ptx_line, show, source_line
@@ -19,6 +23,14 @@ INSIDE = """(line) => {
   return place.top >= box.top && place.bottom <= box.bottom;
 }"""
 """Whether a line is in its listing's window."""
+PTX_HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n"
+COUNT_ROWS = """() => {
+  window.rows = new Map();
+  const count = ({ dataset }) => window.rows.set(dataset.line, 1 + (window.rows.get(dataset.line) ?? 0));
+  const seen = new MutationObserver((changes) => changes.forEach(({ addedNodes }) => addedNodes.forEach(count)));
+  seen.observe(document.querySelector("[aria-label=Source] .kd-rows"), { childList: true });
+}"""
+"""How often each line of the source is drawn."""
 
 
 @pytest.fixture
@@ -225,3 +237,25 @@ def test_line_numbers_stay_while_the_code_scrolls_sideways(host: Host, widget: K
     listing.evaluate("listing => listing.scrollLeft = 0")
     expect(gutter).to_have_css("position", "static")
     assert gutter.bounding_box() == before
+
+
+def test_a_step_into_another_file_draws_each_line_once(host: Host, tmp_path: Path) -> None:
+    names = ("outer.cu", "inner.cu")
+    for name in names:
+        (tmp_path / name).write_text("".join(f"// {name} {line}\n" for line in range(9)))
+    files = "".join(f'.file {number} "{tmp_path / name}"\n' for number, name in enumerate(names, 1))
+    code = "".join(f".loc {number} {line} 1\nmov.u32 %r1, {line};\n" for line in range(1, 5) for number in (1, 2))
+    text = f"{PTX_HEAD}{files}.visible .entry two() {{ .reg .b32 %r<2>;\n{code}ret; }}"
+    vouch(text)
+    session = gpu.load(text)["two"].session(gpu.EmulatedDevice("sm_90a"), grid=1, block=32, args=[])
+    page = show(host, KernelDebugger(session))
+    file = page.get_by_label("Source file")
+    page.evaluate(COUNT_ROWS)
+    for key, most in (("ArrowRight", 2), ("ArrowLeft", 1)):  # on the way back both texts are there
+        for _ in range(4):
+            before = file.input_value()
+            page.evaluate("window.rows.clear()")
+            frame(page).press(key)
+            expect(file).not_to_have_value(before)
+            settled(page)
+            assert page.evaluate("Math.max(...window.rows.values())") <= most

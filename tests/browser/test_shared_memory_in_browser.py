@@ -15,7 +15,7 @@ from sglab.labs.shared_memory import PagedDecode
 from sglab.widgets import SharedMemory
 from tests.support.browser.patience import settled
 from tests.support.browser.shared_memory_pages import moments_of, show
-from tests.support.browser.widget_host import Host
+from tests.support.browser.widget_host import Host, more
 from tests.support.launches.memory_sessions import mla_sm100, no_tensor_memory, product
 
 
@@ -27,6 +27,23 @@ def test_the_tile_leaves_room_for_what_is_below_it(host: Host, width: int, heigh
     expect(view.locator(".sg-cells canvas").first).to_be_visible()
     settled(host.page)
     assert view.evaluate("e => e.scrollHeight - e.clientHeight") <= 1
+
+
+def test_the_tile_gives_room_to_what_opens_beside_it(host: Host) -> None:
+    host.page.set_viewport_size({"width": 1410, "height": 1050})
+    host.show(SharedMemory(mla_sm100()))
+    view = host.page.locator(".sg-view")
+    tile = view.locator(".sg-cells").last
+    expect(tile.locator("canvas").first).to_be_visible()
+    settled(host.page)
+    whole = tile.evaluate("e => e.clientHeight")
+    more(host.page.locator(".sg-widget"))
+    settled(host.page)
+    assert view.evaluate("e => e.scrollHeight - e.clientHeight") <= 1
+    assert tile.evaluate("e => e.clientHeight") < whole
+    more(host.page.locator(".sg-widget"))
+    settled(host.page)
+    assert tile.evaluate("e => e.clientHeight") == whole
 
 
 def test_a_saved_page_decodes_and_steps_without_python(page: Page, tmp_path: Path) -> None:

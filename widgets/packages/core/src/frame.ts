@@ -3,7 +3,7 @@
 import type { Header, Source } from "@sglab/protocol";
 import { DISCONNECTED } from "./channel";
 import { h, replaceChanged, setAttributes, setText, uniqueId } from "./dom";
-import type { Disposer } from "./emitter";
+import { type Disposer, Emitter } from "./emitter";
 import { showHelp } from "./help";
 import { attachKeys, type KeyBinding } from "./keys";
 import { type LegendItem, legendParts } from "./legend";
@@ -44,6 +44,8 @@ export interface Frame {
   openMore(open?: boolean): void;
   /** Pixels of height that the view may take so that the widget is in sight as a whole. */
   room(): number;
+  /** Controls have opened or closed beside the view, or the tour has: its room is another. */
+  readonly roomChanged: Emitter<void>;
 }
 
 export interface FrameOptions {
@@ -167,6 +169,7 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
       more.hidden = !open;
       moreButton.setAttribute("aria-expanded", String(open));
     },
+    roomChanged: new Emitter<void>(),
     room() {
       const most = Number.parseFloat(getComputedStyle(root).maxHeight);
       if (!Number.isFinite(most)) return MOST_ROOM;
@@ -201,6 +204,9 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
     options.transport,
   );
   notice.before(tour.element);
+  const beside = new ResizeObserver(() => frame.roomChanged.emit());
+  for (const each of [more, tour.element]) beside.observe(each);
+  disposer.add(() => beside.disconnect());
   const openHelp = () => showHelp(root, bindings(), options.tour ? [firstSteps()] : []);
   const firstSteps = () => textButton("first steps", "Five presses that show what this is for", tour.start);
   more.append(

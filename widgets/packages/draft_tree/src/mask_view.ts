@@ -7,6 +7,7 @@ import type { Standing } from "./steps";
 const CELL = 22;
 const LEFT = 30;
 const TOP = 22;
+const BORDERS = 2;
 const PREFIX = 0; // the first column
 
 export interface MaskShown {
@@ -20,6 +21,11 @@ export interface MaskShown {
 export function sees(pass: Pick<Pass, "nodes">, row: number, column: number): boolean {
   for (let at = row; at >= 0; at = pass.nodes[at]?.parent ?? -1) if (at === column) return true;
   return false;
+}
+
+/** Pixels of height that masks take where there is room. */
+export function wantedMask(passes: readonly Pass[]): number {
+  return TOP + CELL * Math.max(0, ...passes.map(({ nodes }) => nodes.length)) + BORDERS;
 }
 
 export class MaskView {

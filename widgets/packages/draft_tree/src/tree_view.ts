@@ -11,6 +11,7 @@ const LEAST_COLUMN = 92;
 const ROW = { least: 50, most: 72 };
 const EDGE = 8;
 const TOP = 10;
+const BORDERS = 2;
 
 export interface TreeShown {
   pass: Pass;
@@ -27,6 +28,11 @@ export function stateOf(node: number, { built, walk }: Standing): "future" | "op
   if (walk.length && node === 0) return "kept";
   const judged = walk.find(({ child }) => child === node);
   return judged ? (judged.matches ? "kept" : "refused") : "open";
+}
+
+/** Pixels of height that trees take where there is room. */
+export function wantedTree(passes: readonly Pass[]): number {
+  return TOP + ROW.most * Math.max(0, ...passes.map(({ nodes }) => placeNodes(nodes).rows)) + BORDERS;
 }
 
 export class TreeView {

@@ -4,16 +4,17 @@ import { type Disposer, type Frame, h, Tabs, type Theme } from "@sglab/core";
 import { ArraysView } from "./arrays_view";
 import type { Recorded } from "./data";
 import { nodeDetails, nodeFacts, passFacts } from "./details";
-import { MaskView } from "./mask_view";
+import { MaskView, wantedMask } from "./mask_view";
 import { RunView, summary } from "./run_view";
 import { SlotsView } from "./slots_view";
 import type { Standing, Steps } from "./steps";
-import { TreeView } from "./tree_view";
+import { TreeView, wantedTree } from "./tree_view";
 
 const BESIDE = 284; // px of the view beside the tree: headings, slots, the run
 const LEAST = 215; // a tree of eight nodes and its mask
 const MOST = 420;
 const TABS = 34;
+const MASK_LOWER = 22; // px by which the mask ends below the tree
 const TWO_COLUMNS = 590; // px of the view
 
 export interface Shown {
@@ -74,12 +75,12 @@ export function makeView(
     const pass = recorded.passes[standing.pass];
     if (!pass) return;
     const width = frame.view.clientWidth;
-    const height = Math.min(MOST, Math.max(LEAST, frame.room() - BESIDE));
+    const height = Math.max(LEAST, Math.min(MOST, wanted(recorded), frame.room() - BESIDE));
     const share = width >= TWO_COLUMNS ? 0.6 : 1;
     treeTitle.textContent = `Tree of pass ${pass.number}, after ${pass.prefix} tokens`;
     tree.draw({ pass, standing, selected, texts: recorded.texts, width: width * share - 24, height });
-    arrays.element.style.maxHeight = `${height - TABS + 22}px`;
-    mask.draw({ pass, standing, selected, height: height - TABS + 22 });
+    arrays.element.style.maxHeight = `${height - TABS + MASK_LOWER}px`;
+    mask.draw({ pass, standing, selected, height: height - TABS + MASK_LOWER });
     arrays.draw(pass, standing, selected, recorded.texts);
     slots.draw(pass, standing, selected, recorded.texts);
     runTitle.textContent = `Tokens gained by each pass: ${summary(recorded.passes)}`;
@@ -93,4 +94,9 @@ export function makeView(
   }
 
   return { draw };
+}
+
+/** Of all passes, so that a step to another one leaves everything in its place. */
+function wanted({ passes }: Recorded): number {
+  return Math.max(wantedTree(passes), wantedMask(passes) + TABS - MASK_LOWER);
 }

@@ -13,7 +13,7 @@ const HEADING = 26;
 const TABS = 34;
 const NOTE = 46;
 const LEAST = 180;
-const MOST = 560;
+const MOST = 760;
 const TWO_COLUMNS = 590; // px of the view
 const GAP = 12;
 

@@ -152,17 +152,19 @@ export class CodeView {
     this.#active = side;
   }
 
-  async showFile(file: number): Promise<void> {
+  /** Returns what to wait for where the file was never shown. */
+  showFile(file: number): Promise<void> | undefined {
     const info = this.code.info.files[file];
-    if (!info) return;
+    if (!info) return undefined;
     this.#file = file;
     this.#files.value = String(file);
     const name = info.available ? `file${file}` : undefined;
     this.#marksWidths.source = 0;
     this.#stand();
     this.#links.link(this.#hovered, this.#file);
-    await this.source.show(name, info.language, info.note && `${info.path}: ${info.note}`);
+    const coming = this.source.show(name, info.language, info.note && `${info.path}: ${info.note}`);
     this.redraw();
+    return coming;
   }
 
   /**
@@ -202,7 +204,9 @@ export class CodeView {
     if (!place) return;
     if (place.file !== this.#file) {
       this.#chosenFile = false;
-      await this.showFile(place.file);
+      const coming = this.showFile(place.file);
+      if (coming) await coming;
+      if (this.#file !== place.file) return; // the next step has come meanwhile
     }
     if (moveCursor) this.source.pane.cursor = place.line;
     this.source.reveal(place.line);

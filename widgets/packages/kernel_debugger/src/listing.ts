@@ -106,26 +106,31 @@ export class Listing {
     return this.#text?.count ?? 0;
   }
 
-  /** Shows another text; without a name, only the note. */
-  async show(name: string | undefined, language: Language, note: string): Promise<void> {
+  /**
+   * Shows another text; without a name, only the note. Returns what to wait for where it was never open: a step that goes
+   * back to a text shows it at once, and lays it out once.
+   */
+  show(name: string | undefined, language: Language, note: string): Promise<void> | undefined {
     this.#note.textContent = note;
     this.#note.hidden = note === "";
     this.pane.element.hidden = name === undefined;
     if (name === undefined) {
       this.#text = undefined;
-      return;
+      return undefined;
     }
-    if (this.name === name) return;
-    let text = this.#texts.get(name);
-    if (!text) {
-      text = new TextLines(this.source, name, () => this.pane.textCame(), this.events.failed);
-      this.#texts.set(name, text);
-    }
+    if (this.name === name) return undefined;
+    const came = () => this.pane.textCame();
+    const text = this.#texts.get(name) ?? new TextLines(this.source, name, came, this.events.failed);
+    this.#texts.set(name, text);
     this.#text = text;
     this.#language = language;
     this.#states = [""];
-    await text.open();
-    if (this.#text === text) this.#layout();
+    const layout = () => {
+      if (this.#text === text) this.#layout();
+    };
+    if (!text.isOpen) return text.open().then(layout);
+    layout();
+    return undefined;
   }
 
   get folded(): boolean {

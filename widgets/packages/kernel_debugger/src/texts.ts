@@ -16,6 +16,10 @@ export class TextLines {
     private failed: (error: unknown) => void,
   ) {}
 
+  get isOpen(): boolean {
+    return this.#starts !== undefined;
+  }
+
   /** Learns where the lines begin. */
   async open(): Promise<void> {
     this.#starts ??= (await this.source.slice(`${this.name}.start`, 0, 2 ** 31 - 1)).data;

@@ -91,6 +91,7 @@ function render({ el, source, selection, disposer }: Context<typeof SHARED_MEMOR
   const resized = new ResizeObserver(redraw);
   resized.observe(frame.view);
   disposer.add(() => resized.disconnect());
+  disposer.add(frame.roomChanged.on(() => view.refit()));
 
   function select(address: number): void {
     selection.set({ ...selection.value, address: smem(address), cta: model.launch?.cta }, frame);

@@ -28,6 +28,8 @@ export interface View {
   draw(): void;
   /** The editor shows something else. */
   relayout(): void;
+  /** There is other room for the tile. */
+  refit(): void;
   /** A tile or an area was opened. */
   opened(): void;
   /** Another launch. */
@@ -107,6 +109,10 @@ export function makeView(options: ViewOptions): View {
   let resizing = false;
   function relayout(): void {
     order.reset(editor.layout.pieces.length);
+    refit();
+  }
+
+  function refit(): void {
     resizing = true;
     redraw();
   }
@@ -146,6 +152,7 @@ export function makeView(options: ViewOptions): View {
 
   return {
     relayout,
+    refit,
     opened() {
       board.showOpened();
       relayout();
