@@ -60,35 +60,37 @@ def tokens(path: Path, prompts: list[list[int]], **options: Any) -> list[list[in
         DEEPSEEK, {"tp_size": 2, "dcp_size": 2, "page_size": 4, "cuda_graph": True, "cuda_graph_bs": (3,)},
         id="graphs, mla, pages",
     ),
-    pytest.param(DEEPSEEK, {"tp_size": 2, "dcp_size": 2, "kv_cache_dtype": "fp8_e5m2"}, id="mla, an FP8 pool"),
 ])  # fmt: skip
 def test_tokens_are_those_of_one_process(config: dict[str, Any], options: dict[str, Any], tmp_path: Path) -> None:
     q.write_checkpoint(tmp_path, config, drawn(config))
     prompts = [torch.randint(0, 96, (n,)).tolist() for n in (9, 1, 21)]
-    alone = {name: options[name] for name in ("kv_cache_dtype",) if name in options}
-    assert tokens(tmp_path, prompts, dist_timeout=60, **options) == tokens(tmp_path, prompts, **alone)
+    assert tokens(tmp_path, prompts, dist_timeout=60, **options) == tokens(tmp_path, prompts)
 
 
 @pytest.mark.parametrize(
-    ("backend", "config"),
+    ("backend", "config", "pool"),
     [
-        ("intel_xpu", {**LLAMA, "max_position_embeddings": 512}),
-        ("flashinfer", LATENT_512),
-        ("trtllm_mla", LATENT_512),
-        ("cutedsl_mla", LATENT_512),
-        ("aiter", LATENT_512),
-        ("dsa", INDEXED),
-        ("ascend", INDEXED),
+        ("intel_xpu", {**LLAMA, "max_position_embeddings": 512}, "auto"),
+        ("flashinfer", LATENT_512, "auto"),
+        ("trtllm_mla", LATENT_512, "auto"),
+        ("cutedsl_mla", LATENT_512, "auto"),
+        ("aiter", LATENT_512, "auto"),
+        ("dsa", INDEXED, "auto"),
+        ("ascend", INDEXED, "auto"),
+        ("triton", LATENT_512, "fp8_e5m2"),
     ],
 )
-def test_other_backends_in_16_bits(backend: str, config: dict[str, Any], tmp_path: Path) -> None:
-    """Log probabilities of a prompt whose prefix is cached, and of what is decoded after it."""
+def test_what_rounds_finds_the_same_likelihoods(
+    backend: str, config: dict[str, Any], pool: str, tmp_path: Path
+) -> None:
+    """Of a prompt whose prefix is cached, and of every token after it as long as both chose the same ones."""
     q.write_checkpoint(tmp_path, config, drawn(config))
     shared = torch.randint(0, 96, (130,)).tolist()
     prompt, found = [*shared, 5, 6, 7], []
-    wanted: dict[str, Any] = {"return_logprob": True, "logprob_start_len": 129}
+    every = list(range(config["vocab_size"]))
+    wanted: dict[str, Any] = {"return_logprob": True, "logprob_start_len": 129, "token_ids_logprob": every}
     for ranks in ({}, {"tp_size": 2, "dcp_size": 2, "dist_timeout": 60}):
-        options = {"attention_backend": backend, "max_total_tokens": 768, **ranks}
+        options = {"attention_backend": backend, "kv_cache_dtype": pool, "max_total_tokens": 768, **ranks}
         options |= {"page_size": 16} if backend == "ascend" else {}
         with sglab.Engine(tmp_path, device="cpu", dtype="bfloat16", check_invariants=True, **options) as engine:
             engine.generate(shared, {"temperature": 0, "max_new_tokens": 1})
@@ -99,9 +101,11 @@ def test_other_backends_in_16_bits(backend: str, config: dict[str, Any], tmp_pat
     alone, spread = found
     pairs = list(zip(alone.token_ids, spread.token_ids, strict=True))
     same = next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))  # rounding may decide between two tokens
-    assert same >= 1
-    values = [[*one.input_logprobs[1:], *one.logprobs[:same]] for one in found]
-    torch.testing.assert_close(*map(torch.tensor, values), atol=0.1, rtol=0.05)
+    likelihoods = [
+        [*one.input_logprobs[1:], *(value for after in one.token_ids_logprobs[: same + 1] for _, value in after)]
+        for one in found
+    ]
+    torch.testing.assert_close(*map(torch.tensor, likelihoods), atol=0.1, rtol=0.05)
 
 
 @pytest.mark.parametrize("seed", [0, 3])

@@ -44,20 +44,29 @@ def on_ranks(
     cp_size: int = 1,
     device: str = "cpu",
 ) -> list[Any]:
-    """run(tp, *args) on so many ranks at once: what each returns. Gives up, and ends them, after two minutes.
+    """run(tp, *args) on so many ranks at once: what each returns. Gives up, and ends them, after two minutes, on GPUs
+    after ten: a rank may compile a kernel while the others wait for it.
 
     On "cuda" each rank has a GPU, where its tensors are and arguments come to; answers are on the CPU.
     """
+    patience = 600.0 if device == "cuda" else 120.0
     with tempfile.TemporaryDirectory() as folder:
         world = World(
-            size, dp_size, ep_size, device, str(Path(folder) / "store"), 30.0, dcp_size=dcp_size, cp_size=cp_size
+            size,
+            dp_size,
+            ep_size,
+            device,
+            str(Path(folder) / "store"),
+            patience / 4,
+            dcp_size=dcp_size,
+            cp_size=cp_size,
         )
         pipes = [FORK.Pipe(duplex=False) for _ in range(size)]
         forks = [Fork(_one, world, rank, pipe[1], run, args) for rank, pipe in enumerate(pipes)]
         try:
             answers = []
             for rank, (ours, _) in enumerate(pipes):
-                assert ours.poll(120), f"rank {rank} did not answer"
+                assert ours.poll(patience), f"rank {rank} did not answer"
                 answers.append(pickle.loads(ours.recv_bytes()))
         finally:
             for fork in forks:

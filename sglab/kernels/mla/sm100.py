@@ -55,14 +55,13 @@ class MlaSm100(MlaDecode):
         if partial_out is None or partial_lse is None:
             partial_out, partial_lse = partial_buffers(slots, num_heads, place)
         self.partial_count = torch.empty(batch, dtype=torch.int32, device=place)
+        self._combined: tuple[torch.Tensor, torch.Tensor] | tuple[()] = ()
+        """What a combine takes: where the slots of each request begin, and the requests. Made once, here: recipes of
+        launches know these addresses."""
+        if max_splits > 1:
+            requests = torch.arange(batch + 1, dtype=torch.int32, device=place)
+            self._combined = (requests * max_splits, requests[:-1])
         self._use_partials(partial_out, partial_lse)
-
-    @cached_property
-    def _combined(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """What a combine takes: where the slots of each request begin, and the requests."""
-        place = self.device.torch_device
-        requests = torch.arange(self.batch + 1, dtype=torch.int32, device=place)
-        return requests * self.max_splits, requests[:-1]
 
     def _use_partials(self, out: torch.Tensor, lse: torch.Tensor) -> None:
         self.partial_out, self.partial_lse = out, lse
@@ -71,8 +70,7 @@ class MlaSm100(MlaDecode):
     @cached_property
     def key(self) -> Hashable:
         """What tells this object's launches from others'."""
-        combined = self._combined if self.max_splits > 1 else ()
-        buffers = (self.partial_out, self.partial_lse, self.partial_count, *combined)
+        buffers = (self.partial_out, self.partial_lse, self.partial_count, *self._combined)
         return (OPERATOR, self.num_heads, self.max_splits, self.grid, described(*buffers))
 
     def with_partials(self, out: torch.Tensor, lse: torch.Tensor) -> MlaSm100:
@@ -149,7 +147,7 @@ class MlaSm100(MlaDecode):
             batch=self.batch,
             partial_count=self.partial_count,
         )
-        if self.max_splits == 1:
+        if not self._combined:
             return [attention]
         many = self.max_splits > MANY_SPLITS
         return [attention, self._combine(a.decode, *self._combined, self.partial_count, many)]
