@@ -98,12 +98,13 @@ def test_tokens_are_those_of_one_process(config: dict[str, Any], options: dict[s
     ],
 )
 def test_backends_in_16_bits(backend: str, config: dict[str, Any], page: int, tmp_path: Path) -> None:
-    """Log probabilities of a prompt whose prefix is cached, and of what is decoded after it."""
+    """Likelihoods of a prompt whose prefix is cached, and of every token after it as long as both chose the same."""
     config = {**config, "max_position_embeddings": 512}
     q.write_checkpoint(tmp_path, config, drawn(config))
     shared = torch.randint(0, 96, (130,)).tolist()
     prompt, found = [*shared, *range(40)], []
-    wanted: dict[str, Any] = {"return_logprob": True, "logprob_start_len": 129}
+    every = list(range(config["vocab_size"]))
+    wanted: dict[str, Any] = {"return_logprob": True, "logprob_start_len": 129, "token_ids_logprob": every}
     for ranks in ({}, {"tp_size": 2, "attn_cp_size": 2, "dist_timeout": 60}):
         options = {"attention_backend": backend, "max_total_tokens": 768, "page_size": page, **ranks}
         with sglab.Engine(tmp_path, device="cpu", dtype="float16", check_invariants=True, **options) as engine:
@@ -114,9 +115,11 @@ def test_backends_in_16_bits(backend: str, config: dict[str, Any], page: int, tm
     alone, spread = found
     pairs = list(zip(alone.token_ids, spread.token_ids, strict=True))
     same = next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))  # rounding may decide between two tokens
-    assert same >= 1
-    values = [[*one.input_logprobs[1:], *one.logprobs[:same]] for one in found]
-    torch.testing.assert_close(*map(torch.tensor, values), atol=0.03, rtol=0.02)
+    likelihoods = [
+        [*one.input_logprobs[1:], *(value for after in one.token_ids_logprobs[: same + 1] for _, value in after)]
+        for one in found
+    ]
+    torch.testing.assert_close(*map(torch.tensor, likelihoods), atol=0.03, rtol=0.02)
 
 
 @pytest.mark.parametrize("seed", [0, 3])

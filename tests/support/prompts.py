@@ -67,7 +67,8 @@ def made(name: str, batch: Batch, runner: ModelRunner) -> tuple[PromptParallelBa
 
 
 def attend_prompt(group: RankGroup, prompt: Prompt) -> torch.Tensor:
-    batch, given = prompt.batch(), prompt.arguments
+    batch = prompt.batch()
+    given = {name: each.to(batch.q.device) for name, each in prompt.arguments.items()}
     return attend_share(group, prompt.backend, batch, batch.forward_batch, prompt.implementation, prompt.parts, **given)
 
 

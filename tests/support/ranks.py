@@ -6,7 +6,7 @@ import os
 import pickle
 import tempfile
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -64,17 +64,20 @@ def on_ranks(
         pipes = [FORK.Pipe(duplex=False) for _ in range(size)]
         forks = [Fork(_one, world, rank, pipe[1], run, args) for rank, pipe in enumerate(pipes)]
         try:
-            answers = []
-            for rank, (ours, _) in enumerate(pipes):
-                assert ours.poll(patience), f"rank {rank} did not answer"
-                answers.append(pickle.loads(ours.recv_bytes()))
+            ranks: dict[Any, int] = {ours: rank for rank, (ours, _) in enumerate(pipes)}
+            answers: list[Any] = [None] * size
+            while ranks:
+                answered = wait(list(ranks), patience)
+                assert answered, f"ranks {sorted(ranks.values())} did not answer"
+                for pipe in answered:
+                    rank = ranks.pop(pipe)
+                    fine, answers[rank] = pickle.loads(pipe.recv_bytes())  # type: ignore[union-attr]
+                    assert fine, f"rank {rank}: {answers[rank]}"  # the others may wait for it without end
         finally:
             for fork in forks:
                 fork.kill()
                 fork.process.join()
-    for rank, (fine, value) in enumerate(answers):
-        assert fine, f"rank {rank}: {value}"
-    return [value for _, value in answers]
+    return answers
 
 
 def _one(world: World, rank: int, pipe: Connection, run: Callable[..., Any], args: tuple[Any, ...]) -> None:
