@@ -14,6 +14,7 @@ from sglab.engine import BadArgumentError
 from sglab.serving.ranks import Ranks
 from sglab.workbench import record_ranks
 from tests.support import quantized as q
+from tests.support.likelihoods import assert_same_likelihoods
 from tests.support.ranks import fork_follower
 from tests.support.tiny_configs import DEEPSEEK, LLAMA, QWEN3_MOE, drawn
 
@@ -98,14 +99,7 @@ def test_what_rounds_finds_the_same_likelihoods(
             assert engine.config.dcp_size == ranks.get("dcp_size", 1)
             assert out.cached_tokens >= 128
             found.append(out)
-    alone, spread = found
-    pairs = list(zip(alone.token_ids, spread.token_ids, strict=True))
-    same = next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))  # rounding may decide between two tokens
-    likelihoods = [
-        [*one.input_logprobs[1:], *(value for after in one.token_ids_logprobs[: same + 1] for _, value in after)]
-        for one in found
-    ]
-    torch.testing.assert_close(*map(torch.tensor, likelihoods), atol=0.1, rtol=0.05)
+    assert_same_likelihoods(*found, atol=0.1, rtol=0.05)
 
 
 @pytest.mark.parametrize("seed", [0, 3])

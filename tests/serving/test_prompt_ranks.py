@@ -17,6 +17,7 @@ from sglab.serving.ranks import Ranks
 from sglab.workbench import record_ranks
 from tests.support import quantized as q
 from tests.support.float32_backends import BACKENDS, fork_follower
+from tests.support.likelihoods import assert_same_likelihoods
 from tests.support.tiny_configs import DEEPSEEK, LLAMA, QWEN3_MOE, drawn
 
 GREEDY = {"temperature": 0, "max_new_tokens": 6, "ignore_eos": True}
@@ -112,14 +113,7 @@ def test_backends_in_16_bits(backend: str, config: dict[str, Any], page: int, tm
             out = engine.generate(prompt, {"temperature": 0, "max_new_tokens": 3, "ignore_eos": True}, **wanted)
             assert out.cached_tokens >= 128
             found.append(out)
-    alone, spread = found
-    pairs = list(zip(alone.token_ids, spread.token_ids, strict=True))
-    same = next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))  # rounding may decide between two tokens
-    likelihoods = [
-        [*one.input_logprobs[1:], *(value for after in one.token_ids_logprobs[: same + 1] for _, value in after)]
-        for one in found
-    ]
-    torch.testing.assert_close(*map(torch.tensor, likelihoods), atol=0.03, rtol=0.02)
+    assert_same_likelihoods(*found, atol=0.03, rtol=0.02)
 
 
 @pytest.mark.parametrize("seed", [0, 3])
