@@ -3,25 +3,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "bindings/driver_launch.hpp"
+
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace sglab::bindings {
 namespace {
-
-// CUlaunchConfig, as far as the stream.
-struct Configuration {
-  unsigned grid[3], block[3], shared_bytes;
-  void* stream;
-};
-
-using LaunchKernelEx = int (*)(const Configuration*, void* function, void** parameters, void** extra);
-using SetCurrent = int (*)(void* context);
-
-template <typename T>
-T pointer(std::uintptr_t address) {
-  return reinterpret_cast<T>(address);
-}
 
 // One launch after another in a context, each with the arguments it is given.
 class Launcher {

@@ -3,6 +3,7 @@
 #include "bindings/cpu_attention.hpp"
 #include "bindings/emulator.hpp"
 #include "bindings/launches.hpp"
+#include "bindings/moved_launches.hpp"
 #include "bindings/tensor.hpp"
 #include "bindings/timing.hpp"
 #include "cpu/features.hpp"
@@ -21,4 +22,5 @@ NB_MODULE(_core, module) {
   sglab::bindings::register_timing(module);
   sglab::bindings::register_cpu_attention(module);
   sglab::bindings::register_launches(module);
+  sglab::bindings::register_moved_launches(module);
 }

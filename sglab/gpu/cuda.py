@@ -102,8 +102,7 @@ class CudaDevice:
         self.arch = Architecture.parse(f"sm_{major}{minor}{'a' if major >= 9 else ''}")
         self.sms: int = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
         self._context = self._call("cuDevicePrimaryCtxRetain", self._handle)
-        launch, current = driver_function("cuLaunchKernelEx"), driver_function("cuCtxSetCurrent")
-        self._launcher = core.Launcher(launch, current, int(self._context))
+        self._launcher = core.Launcher(*self._entries())
         self._functions: dict[tuple[int, str], tuple[Any, int]] = {}
         self._modules: dict[int, tuple[Any, Any]] = {}  # id of our Module -> (it, the driver's)
 
@@ -145,7 +144,19 @@ class CudaDevice:
             bound.params = launch.params
         configuration, function, pointers = bound.addresses
         if status := self._launcher.run(configuration, function, pointers, current_stream(self.index)):
-            self._check("cuLaunchKernelEx", self._driver.CUresult(status))
+            self.require_success("cuLaunchKernelEx", status)
+
+    def moved_launches(self, tensors: int) -> core.MovedLaunches:
+        """Room for launches whose tensors' addresses are put in when they are made (see CudaRelocation)."""
+        return core.MovedLaunches(*self._entries(), tensors)
+
+    def _entries(self) -> tuple[int, int, int]:
+        return driver_function("cuLaunchKernelEx"), driver_function("cuCtxSetCurrent"), int(self._context)
+
+    def configured(self, launch: Launch) -> tuple[Any, Any]:
+        """The driver's function for a launch, loaded, and how it is launched."""
+        self._call("cuCtxSetCurrent", self._context)
+        return self._function(launch), self._configuration(launch)
 
     def load(self, kernel: Entry) -> None:
         """Has the driver compile the kernel now, as it cannot while a CUDA graph is captured."""
@@ -240,6 +251,13 @@ class CudaDevice:
         status, *results = getattr(self._driver, function)(*arguments)
         self._check(function, status, failure)
         return results[0] if results else None
+
+    def require_success(self, function: str, status: int) -> None:
+        """
+        Raises:
+            GpuError: the driver's function gave another CUresult.
+        """
+        self._check(function, self._driver.CUresult(status))
 
     def _check(self, function: str, status: Any, failure: type[GpuError] = GpuError) -> None:
         if status != self._driver.CUresult.CUDA_SUCCESS:

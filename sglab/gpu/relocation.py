@@ -29,17 +29,22 @@ class Relocation:
 
     Raises:
         ValueError: an address may be of several of the tensors, or it is not known where addresses are.
+
+    Attributes:
+        launch: it, without its tensors.
+        pointers: where addresses are put among its parameters: (offset, which tensor, bytes into it).
+        maps: likewise where tensor maps are, (offset, encoding, which tensor, bytes into it).
     """
 
     def __init__(self, device: Device, launch: Launch, tensors: Sequence[Any]) -> None:
         if (known := launch.addresses) is None:
             raise ValueError(f"{launch.kernel.name}: it is not known where addresses are among its parameters")
         spans = [_span(tensor) for tensor in tensors]
-        self._device, self._launch = device, replace(launch, keep=None, tensors=(), addresses=None)
-        self._pointers = [
+        self._device, self.launch = device, replace(launch, keep=None, tensors=(), addresses=None)
+        self.pointers = [
             (offset, *place) for offset, address in known.pointers if (place := _place(address, spans)) is not None
         ]
-        self._maps = [
+        self.maps = [
             (offset, encoding, *place)
             for offset, encoding in known.maps
             if (place := _place(encoding.address, spans)) is not None
@@ -68,13 +73,18 @@ class Relocation:
         return moved if keep is None else _changed(moved, keep=keep)
 
     def _moved(self, addresses: tuple[int, ...]) -> Launch:
-        params = bytearray(self._launch.params)
-        for offset, tensor, into in self._pointers:
+        params = bytearray(self.launch.params)
+        for offset, tensor, into in self.pointers:
             _POINTER.pack_into(params, offset, addresses[tensor] + into)
-        for offset, encoding, tensor, into in self._maps:
+        for offset, encoding, tensor, into in self.maps:
             params[offset : offset + _MAP_BYTES] = self._map(offset, encoding, addresses[tensor] + into)
         spans = tuple([Allocation(addresses[tensor] + into, size, name) for tensor, into, size, name in self._moving])
-        return _changed(self._launch, params=bytes(params), spans=spans + self._fixed)
+        return _changed(self.launch, params=bytes(params), spans=spans + self._fixed)
+
+    def encoded(self, number: int, address: int) -> bytes:
+        """The tensor map at `maps[number]` for memory at another address."""
+        offset, encoding, *_ = self.maps[number]
+        return self._map(offset, encoding, address)
 
     def _map(self, offset: int, encoding: TiledEncoding, address: int) -> bytes:
         found = self._encoded.get((offset, address))

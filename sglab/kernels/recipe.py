@@ -15,7 +15,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from sglab.gpu import Device, Launch
+from sglab.gpu import CudaDevice, Device, Launch
+from sglab.gpu.cuda_relocation import CudaRelocation
 from sglab.gpu.launch_record import LaunchRecord
 from sglab.gpu.relocation import Relocation
 from sglab.kernels import devices
@@ -54,11 +55,11 @@ class Recipe:
 
     def run(self) -> None:
         """Launch, and record the choice."""
-        self._record([devices.run(step.device, step.launch, step.why) for step in self.steps])
+        self._record(tuple([devices.run(step.device, step.launch, step.why) for step in self.steps]))
 
-    def _record(self, launches: list[LaunchRecord]) -> None:
+    def _record(self, launches: tuple[LaunchRecord, ...]) -> None:
         choice = self.choice
-        record(Choice(choice.operator, choice.implementation, choice.reason, choice.passed_over, tuple(launches)))
+        record(Choice(choice.operator, choice.implementation, choice.reason, choice.passed_over, launches))
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,12 @@ class KnownRecipe(Recipe):
     Attributes:
         relocations: Of each step's launch.
         records: Of the launches, without reports.
+        on_gpu: All of them by one call, where they run on a GPU.
     """
 
     relocations: tuple[Relocation, ...] = ()
     records: tuple[LaunchRecord, ...] = ()
+    on_gpu: CudaRelocation | None = None
 
     def serve(self, tensors: Sequence[torch.Tensor | None]) -> None:
         """Launch on other tensors, like those that the recipe was made for, except for their addresses.
@@ -80,12 +83,16 @@ class KnownRecipe(Recipe):
             tensors: The call's, as they were given to `remember`; an emulated launch holds them, for it may be stepped.
         """
         addresses = tuple([0 if tensor is None else tensor.data_ptr() for tensor in tensors])
+        if self.on_gpu is not None:
+            self.on_gpu.run(addresses)
+            self._record(self.records)
+            return
         made: list[LaunchRecord] = []
         for step, relocation, said in zip(self.steps, self.relocations, self.records, strict=True):
             keep = (tensors, self.keep) if step.device.torch_device == "cpu" else None
             report = step.device.run(relocation.at(addresses, keep))
             made.append(said if report is None else replace(said, report=report))
-        self._record(made)
+        self._record(tuple(made))
 
 
 _known: WeakKeyDictionary[Any, dict[Hashable, KnownRecipe]] = WeakKeyDictionary()
@@ -130,7 +137,9 @@ def remember(device: Device, calls: Sequence[Hashable], recipe: Recipe, tensors:
         recipes.clear()
     steps = tuple(replace(step, launch=replace(step.launch, keep=None, tensors=())) for step in recipe.steps)
     records = tuple(devices.record_of(step.device, step.launch, step.why) for step in steps)
-    recipes.update(dict.fromkeys(calls, KnownRecipe(recipe.choice, steps, recipe.keep, relocations, records)))
+    on_gpu = CudaRelocation(device, relocations, len(tensors)) if isinstance(device, CudaDevice) else None
+    known_one = KnownRecipe(recipe.choice, steps, recipe.keep, relocations, records, on_gpu)
+    recipes.update(dict.fromkeys(calls, known_one))
 
 
 def cooked(operator: Operator, arguments: Arguments, implementation: str) -> Recipe | None:
