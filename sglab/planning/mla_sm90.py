@@ -29,8 +29,10 @@ MAX_SPLITS = 256
 """What the combine kernel can merge."""
 NO_WORK = -1
 """Request number where a part has no further work unit."""
-IN_A_ROW_PAYS = 0.95
-"""Of the modelled time of equal pieces, which are cut where a row promises less than the model errs by."""
+IN_A_ROW_PAYS = 0.99
+"""Of the modelled time of equal pieces, which are cut where a row promises less. Of 56 shapes on an H200, 19 were
+promised more, and all of these were faster in a row, by up to 15 %; where it promised less, rows lost as often as won.
+"""
 ROUNDING = 1e-9
 """Far more than a sum of loads is rounded by, of it."""
 NO_SLOT = -1
