@@ -125,7 +125,7 @@ def test_sms_are_not_left_idle_because_bytes_take_longest(batch: int, tokens: in
     ],
 )
 def test_the_way_that_was_measured_to_be_faster_is_taken(batch: int, tokens: int, heads: int, row: bool) -> None:
-    """docs/performance.md: 28.4 µs in equal pieces for 36.3 in a row, 176.6 in a row for 254.1, 824 in a row for 879."""
+    """docs/performance.md: 28.4 µs in equal pieces for 36.3 in a row, 176.6 in a row for 254.1, 824 for 879."""
     assert mla_sm90_plan([tokens] * batch, num_heads=heads, sm_count=132).in_a_row is row
 
 
