@@ -2,12 +2,14 @@
 
 A chunk is chunk_size − local_size tokens. Keys of the query's own chunk are seen by `query` (intra), those of the chunk
 before by `query_succ`, all earlier ones by `query_inter`; the three results are merged by their LSE. With the same
-query for all three it is plain causal attention. After SGLang 0.5.9 `dual_chunk_flashattention_backend.py` (gone in
-0.5.23), without its sparse prefill. Source: arXiv 2402.17463.
+query for all three it is plain causal attention. Prompts longer than a threshold are sparse where the model says which
+(see vertical_slash). After SGLang 0.5.9 `dual_chunk_flashattention_backend.py` (gone in 0.5.23). Source: arXiv
+2402.17463.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,7 @@ from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, Capabilities, UnsupportedError
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import longest, page_table_of, steps
+from sglab.attention.page_table.vertical_slash import Choice, Span, SparsePrompts, attend_span
 from sglab.attention.rows import save_and_get_kv
 from sglab.engine import ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
 
@@ -79,14 +82,24 @@ class DualChunkFlashAttentionBackend(AttentionBackend):
         chunk_size: int = 8192,
         local_size: int = 1024,
         original_max_position_embeddings: int = 0,
+        sparse_attention_config: Sequence[Mapping[Any, Sequence[Any]]] | None = None,
+        sparse_attention_threshold: int = 32768,
+        sparse_attention_last_q: int = 64,
+        first_head: int = 0,
     ) -> None:
         """
         Args:
-            chunk_size, local_size: of the model's dual_chunk_attention_config.
+            chunk_size, local_size: of the model's dual_chunk_attention_config, as the three below.
             original_max_position_embeddings: the context it was trained with; 0: queries are not scaled.
+            sparse_attention_config: how many keys and distances each head of each layer sees of a long prompt; None:
+                all of them.
+            sparse_attention_threshold: a long prompt has more tokens.
+            sparse_attention_last_q: queries of a chunk that choose for all of it.
+            first_head: this rank's among the model's query heads.
 
         Raises:
             UnsupportedError: a chunk that does not consist of whole pages.
+            BadArgumentError: a sparse configuration that cannot be.
         """
         super().__init__(model_runner)
         self.chunk_len = chunk_size - local_size
@@ -99,13 +112,19 @@ class DualChunkFlashAttentionBackend(AttentionBackend):
         self.max_context_len = model_runner.req_to_token_pool.max_context_len
         self.implementation = model_runner.kernel_implementation
         self.forward_metadata: DualChunkMetadata | None = None
+        threshold, last_q, config = sparse_attention_threshold, sparse_attention_last_q, sparse_attention_config
+        self.sparse = None if config is None else SparsePrompts.of(config, threshold, last_q)
+        self.first_head = first_head
         self._chunk_rows: tuple[PagedRows, PagedRows, PagedRows] | None = None
+        self._sparse_spans: list[Span] = []
+        self._dense_tokens: torch.Tensor | None = None  # of the batch, beside sparse prompts; None: all
         self._parts: tuple[torch.Tensor, ...] | None = None
         self._graph: GraphBuffers | None = None
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
         super().prepare(forward_batch)
-        self.forward_metadata = self._chunk_rows = None
+        self.forward_metadata = self._chunk_rows = self._dense_tokens = None
+        self._sparse_spans = []
         if forward_batch.forward_mode.is_idle():
             return
         width = longest(forward_batch, self.max_context_len)
@@ -152,28 +171,53 @@ class DualChunkFlashAttentionBackend(AttentionBackend):
         at = first[:, None] + torch.arange(width, device=table.device)
         return torch.where(at < table.shape[1], table.gather(1, at.clamp(max=table.shape[1] - 1).long()), 0)
 
-    def _segments(self, batch: ForwardBatch, tokens: torch.Tensor) -> tuple[PagedRows, PagedRows, PagedRows]:
-        """A prefill's three parts: the new tokens of one request in one chunk are a segment."""
-        assert batch.extend_prefix_lens_cpu is not None
-        assert batch.extend_seq_lens_cpu is not None
-        queries: list[int] = []
-        slots: tuple[list[torch.Tensor], ...] = ([], [], [])
-        length = self.chunk_len
-        for row, prefix, new in zip(tokens, batch.extend_prefix_lens_cpu, batch.extend_seq_lens_cpu, strict=True):
-            at, end = prefix, prefix + new
-            while at < end:
-                chunk = at // length
-                stop, before = min(end, (chunk + 1) * length), max(chunk - 1, 0) * length
-                queries.append(stop - at)
-                for part, (first, last) in enumerate(((chunk * length, stop), (before, chunk * length), (0, before))):
-                    slots[part].append(row[first:last])
-                at = stop
+    def _segments(self, batch: ForwardBatch, tokens: torch.Tensor) -> tuple[PagedRows, PagedRows, PagedRows] | None:
+        """A prefill's three parts: the new tokens of one request in one chunk are a segment. Those of sparse prompts
+        are kept apart; None: all are."""
+        spans, sparse = self._spans(batch, tokens), self._are_sparse(batch)
+        dense = [span for request, span in spans if not sparse[request]]
+        self._sparse_spans = [span for request, span in spans if sparse[request]]
+        if self._sparse_spans:
+            rows = [torch.arange(each.rows.start, each.rows.stop, device=self.device) for each in dense]
+            self._dense_tokens = torch.cat(rows) if rows else torch.zeros(0, dtype=torch.int64, device=self.device)
+        if not dense:
+            return None
+        queries = [span.end - span.begin for span in dense]
         qo_indptr, most = indptr_of(torch.tensor(queries, device=self.device)), max(queries)
         made = []
-        for part, each in enumerate(slots):
-            lens = torch.tensor([len(one) for one in each], device=self.device)
-            made.append(PagedRows(qo_indptr, indptr_of(lens), torch.cat(each), most, causal=part == 0))
+        for part in range(3):
+            slots = [
+                span.slots[first:last]
+                for span in dense
+                for first, last in [((span.chunk, span.end), (span.near, span.chunk), (0, span.near))[part]]
+            ]
+            lens = torch.tensor([len(one) for one in slots], device=self.device)
+            made.append(PagedRows(qo_indptr, indptr_of(lens), torch.cat(slots), most, causal=part == 0))
         return made[0], made[1], made[2]
+
+    def _spans(self, batch: ForwardBatch, tokens: torch.Tensor) -> list[tuple[int, Span]]:
+        """(request, its new tokens in one chunk)"""
+        assert batch.extend_prefix_lens_cpu is not None
+        assert batch.extend_seq_lens_cpu is not None
+        spans: list[tuple[int, Span]] = []
+        row, length = 0, self.chunk_len
+        for request, (slots, prefix, new) in enumerate(
+            zip(tokens, batch.extend_prefix_lens_cpu, batch.extend_seq_lens_cpu, strict=True)
+        ):
+            at, end = prefix, prefix + new
+            while at < end:
+                chunk = at // length * length
+                stop = min(end, chunk + length)
+                spans.append((request, Span(row, at, stop, chunk, max(chunk - length, 0), slots[:stop])))
+                row, at = row + stop - at, stop
+        return spans
+
+    def _are_sparse(self, batch: ForwardBatch) -> list[bool]:
+        """Whether each request's prompt is: its whole length decides, chunks to come included."""
+        if self.sparse is None:
+            return [False] * batch.batch_size
+        lens = batch.orig_seq_lens if batch.orig_seq_lens is not None else batch.seq_lens
+        return [length > self.sparse.threshold for length in lens.tolist()]
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         super().init_graph(max_bs, max_num_tokens)
@@ -221,7 +265,7 @@ class DualChunkFlashAttentionBackend(AttentionBackend):
         if q.dim() == 2 and q.shape[1] == QUERIES * width:
             q, *others = q.split(width, -1)
             shape = (layer.tp_q_head_num, layer.head_dim)
-            self._parts = tuple(each.unflatten(1, shape) for each in others[:2])
+            self._parts = tuple(each.unflatten(1, shape) for each in others)
         return super().forward(q, k, v, layer, forward_batch, **options)
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
@@ -229,15 +273,43 @@ class DualChunkFlashAttentionBackend(AttentionBackend):
         if made is None:
             raise RuntimeError("prepare comes before forward")
         keys, values = save_and_get_kv(inputs)
-        queries = (inputs.q, *(self._parts or (inputs.q, inputs.q)))
+        parts = self._parts or (inputs.q,) * (QUERIES - 1)
+        queries, critical = (inputs.q, *parts[:2]), (inputs.q, *parts[2:])
         scaling = made.scaling_factor if made.scaling_factor is not None else self._scaling(made.seq_lens_tensor)
         if scaling is not None:
             factor = self._per_token(scaling, inputs.forward_batch)
             queries = tuple((each * factor).to(each.dtype) for each in queries)
+            if self._sparse_spans:
+                critical = tuple((each * factor).to(each.dtype) for each in critical)
+        if not self._sparse_spans:
+            return self._dense(queries, keys, values, inputs, self._rows(made))
+        assert self._dense_tokens is not None
+        out = inputs.q.new_empty(*inputs.q.shape[:2], values.shape[-1])
+        if self._chunk_rows is not None:
+            some = tuple(each[self._dense_tokens] for each in queries)
+            out[self._dense_tokens] = self._dense(some, keys, values, inputs, self._chunk_rows)
+        layer, sparse = inputs.layer, self.sparse
+        assert sparse is not None
+        sizes = sparse.layer(layer.layer_id, layer.tp_q_head_num, self.first_head)
+        choice = Choice(sizes, layer.scaling, sparse.last_q, self.implementation)
+        for span in self._sparse_spans:
+            asked, choosing = ([each[span.rows] for each in some] for some in (queries, critical))
+            slots = span.slots.long()
+            out[span.rows] = attend_span(asked, choosing, keys[slots], values[slots], span, choice)
+        return out
+
+    def _dense(
+        self,
+        queries: tuple[torch.Tensor, ...],
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        inputs: AttentionInputs,
+        rows: tuple[PagedRows, PagedRows, PagedRows],
+    ) -> torch.Tensor:
         merged: Partial | None = None
-        for query, rows in zip(queries, self._rows(made), strict=True):
-            scoring, chosen = scoring_of(inputs.layer), self.implementation
-            part = attend_rows(query, keys, values, rows, scoring, implementation=chosen)
+        scoring, chosen = scoring_of(inputs.layer), self.implementation
+        for query, each in zip(queries, rows, strict=True):
+            part = attend_rows(query, keys, values, each, scoring, implementation=chosen)
             merged = part if merged is None else merge_natural(merged, part, chosen)
         assert merged is not None
         return merged[0]
