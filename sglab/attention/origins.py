@@ -143,8 +143,8 @@ ORIGINS: dict[str, Origin] = {
         "FlashAttention, vertical-slash sparse attention",
         "SM80 and later",
         "dual_chunk_flashattention_backend.py (until 0.5.9)",
-        "index arrays, three queries, their merge, graphs of decode, and sparse prompts: lines chosen in PyTorch, attended "
-        "to by our block-sparse operators in Triton or PyTorch",
+        "index arrays, three queries, their merge, graphs of decode, and sparse prompts: lines chosen in PyTorch, "
+        "attended to by our block-sparse operators in Triton or PyTorch",
         "scores that choose are float32 (SGLang's are 16 bit); a rank's first head is an argument",
     ),
     "intel_amx": Origin(
