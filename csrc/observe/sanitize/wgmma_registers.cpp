@@ -88,11 +88,6 @@ void WgmmaRegisters::find_runs(Uses& uses) {
   uses.first_run.push_back(static_cast<std::uint32_t>(uses.runs.size()));
 }
 
-void WgmmaRegisters::cluster_started(const Cluster& cluster) {
-  cached_ = nullptr;
-  clusters_[cluster.index] = std::vector<WarpState>(cluster.warps.size());
-}
-
 void WgmmaRegisters::cluster_finished(const Cluster& cluster) {
   cached_ = nullptr;
   clusters_.erase(cluster.index);

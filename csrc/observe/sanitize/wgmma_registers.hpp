@@ -22,7 +22,6 @@ class WgmmaRegisters final : public Detector {
   using Detector::Detector;
 
   void launched(const Launch& launch) override;
-  void cluster_started(const Cluster& cluster) override;
   void cluster_finished(const Cluster& cluster) override;
   void fenced(const Actor& actor, const Fence& fence) override;
   void committed(const Actor& actor, GroupKind group) override;
@@ -79,6 +78,7 @@ class WgmmaRegisters final : public Detector {
     if (cached_ != actor.warp->cluster) {
       cached_ = actor.warp->cluster;
       cached_warps_ = &clusters_[cached_->index];
+      if (cached_warps_->empty()) cached_warps_->resize(cached_->warps.size());
     }
     return (*cached_warps_)[actor.warp->slot];
   }
@@ -90,7 +90,8 @@ class WgmmaRegisters final : public Detector {
   void report(const char* kind, std::string message, const Actor& actor, const std::optional<Earlier>& other);
 
   const Uses* uses_ = nullptr;
-  std::unordered_map<std::uint64_t, std::vector<WarpState>> clusters_;  // by Cluster::index; by Warp::slot
+  // By Cluster::index; by Warp::slot. Made at the first use.
+  std::unordered_map<std::uint64_t, std::vector<WarpState>> clusters_;
   const Cluster* cached_ = nullptr;
   std::vector<WarpState>* cached_warps_ = nullptr;
 };

@@ -27,9 +27,12 @@ struct BarrierViews {
   View gathering;
   std::array<Ended, 8> ended;  // by phase % 8
 
+  static void* operator new(std::size_t bytes) { return Pool::take(bytes); }
+  static void operator delete(void* memory, std::size_t bytes) { Pool::leave(memory, bytes); }
+
   // `over` is the phase that has gathered.
   void end(std::uint64_t over) {
-    ended[over % ended.size()] = {over, std::make_shared<View>(std::move(gathering))};
+    ended[over % ended.size()] = {over, make_pooled<View>(std::move(gathering))};
     gathering = View{};
     phase = over + 1;
   }
@@ -44,10 +47,12 @@ struct MbarrierViews {
   std::optional<Record> initialised;
 };
 
+using Views = std::vector<ViewPtr, Pooled<ViewPtr>>;
+
 // An operation between its issue and its completion.
 struct Issued {
-  std::vector<ViewPtr> views;       // of the issuing threads,
-  std::vector<std::uint8_t> warps;  // whose warp in its warpgroup is that of this bit
+  Views views;                                            // of the issuing threads,
+  std::vector<std::uint8_t, Pooled<std::uint8_t>> warps;  // whose warp in its warpgroup is that of this bit
   Record record;
   std::uint32_t write_slot = 0;  // of its writes, if not the record's
   std::uint32_t signals = 0;     // still to come: cp.async: lanes, others: mbarriers
@@ -79,11 +84,11 @@ struct ClusterRaces {
   std::vector<std::vector<std::uint8_t>> shared_values;               // as threads have written them; by rank
   std::vector<std::array<std::unique_ptr<BarrierViews>, 16>> barriers;  // by rank; made by the first arrival
   BarrierViews cluster_barrier;
-  std::unordered_map<std::uint32_t, MbarrierViews> mbarriers;  // by shared::cluster address
-  std::unordered_map<std::uint64_t, Issued> operations;        // by number
-  std::unordered_map<std::uint64_t, Leavings> left;            // by shared::cluster address
-  std::vector<std::map<std::uint32_t, Visit>> visits;          // by rank; the last of each slot
-  std::vector<Party> exits;                                    // by rank: of a CTA's last threads
+  PooledMap<std::uint32_t, MbarrierViews> mbarriers;   // by shared::cluster address
+  PooledMap<std::uint64_t, Issued> operations;         // by number
+  std::unordered_map<std::uint64_t, Leavings> left;    // by shared::cluster address
+  std::vector<std::map<std::uint32_t, Visit>> visits;  // by rank; the last of each slot
+  std::vector<Party> exits;                            // by rank: of a CTA's last threads
 
   MbarrierViews& mbarrier(std::uint32_t address);
   // By shared::cluster address. Most CTAs of a large grid may leave without touching their shared memory, so
