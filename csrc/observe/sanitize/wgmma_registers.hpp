@@ -71,14 +71,26 @@ class WgmmaRegisters final : public Detector {
     std::vector<std::uint8_t> accumulates;  // whether that one does
     std::vector<Earlier> touchers;
     std::vector<Earlier> flying;  // wgmmas after the `complete` ones
+
+    // As new; its memory is kept.
+    void reset() {
+      fences = issued = complete = 0;
+      groups.clear();
+      touched.clear();
+      flight.clear();
+      accumulates.clear();
+      touchers.clear();
+      flying.clear();
+    }
   };
+  void begin(const Cluster& cluster);
   static Uses uses_of(const Program& program);
   static void find_runs(Uses& uses);
   WarpState& of(const Actor& actor) {
     if (cached_ != actor.warp->cluster) {
       cached_ = actor.warp->cluster;
       cached_warps_ = &clusters_[cached_->index];
-      if (cached_warps_->empty()) cached_warps_->resize(cached_->warps.size());
+      if (cached_warps_->empty()) begin(*cached_);
     }
     return (*cached_warps_)[actor.warp->slot];
   }
@@ -94,6 +106,7 @@ class WgmmaRegisters final : public Detector {
   std::unordered_map<std::uint64_t, std::vector<WarpState>> clusters_;
   const Cluster* cached_ = nullptr;
   std::vector<WarpState>* cached_warps_ = nullptr;
+  std::vector<std::vector<WarpState>> spare_;  // of clusters that have finished
 };
 
 }  // namespace sglab::emu
