@@ -76,8 +76,12 @@ std::uint32_t Sanitizer::inside(const Warp& w, const Access& access) {
   };
   if (space == Space::kShared && holds(w.cta->window, std::uint64_t{w.cta->window} + w.cluster->shared_bytes))
     return lanes;
-  if (space == Space::kGlobal && allocation_ != nullptr && holds(allocation_->begin, allocation_->end))
-    return lanes;
+  if (space == Space::kGlobal) {
+    const auto hit = [&] { return allocation_ != nullptr && holds(allocation_->begin, allocation_->end); };
+    if (hit()) return lanes;
+    allocation_ = launch_->find(address[first_lane(lanes)], bytes);
+    if (hit()) return lanes;
+  }
   const auto fits = [&](std::uint64_t at, std::uint64_t limit) { return at <= limit && bytes <= limit - at; };
   std::uint32_t found = 0;
   for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
