@@ -201,7 +201,7 @@ void RaceDetector::place_copy(ClusterRaces& cluster, const AsyncOp& op, const Ra
 void RaceDetector::perform_tensor(ClusterRaces& cluster, const Actor& actor, const Issued& op,
                                   const Footprint& footprint) {
   if (footprint.tmem_reads.empty() && footprint.tmem_writes.empty()) return;
-  const std::uint32_t number = cluster.tensor.enter(op.record);
+  const std::uint32_t number = cluster.tensor().enter(op.record);
   const auto views = known_by(op.views);
   Judgement judgement(findings, actor, op.record, views);
   judgement.threads = &cluster.threads;
@@ -296,7 +296,7 @@ void RaceDetector::tensor_memory(const Actor& actor, const TmemUse& use) {
   judgement.tensor_found = found;
   judgement.writes = use.op != Op::kLoad;
   judgement.met = record.clock;
-  Shadow::Touch touch{.record = cluster.tensor.enter(record), .writes = judgement.writes};
+  Shadow::Touch touch{.record = cluster.tensor().enter(record), .writes = judgement.writes};
   touch_tensor(cluster, judgement, touch, use.range);
   if (use.op == Op::kDealloc) cluster.forget_tensor(use.range);
 }

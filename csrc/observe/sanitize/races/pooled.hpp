@@ -18,7 +18,7 @@ constexpr std::size_t kPoolStep = 64;
 #if defined(__SANITIZE_ADDRESS__)
 constexpr std::size_t kPoolSizes = 0;  // it sees what is used after it was left
 #else
-constexpr std::size_t kPoolSizes = 32;
+constexpr std::size_t kPoolSizes = 192;
 #endif
 
 inline thread_local bool pool_over = false;  // the thread is ending
@@ -36,8 +36,8 @@ inline thread_local PoolLists pool_lists;
 
 }  // namespace detail
 
-// Memory of what threads know: small, made and left by the thousand. It is kept for the next that asks, by
-// each host thread; of a size malloc keeps only a few at hand.
+// Memory of what threads know: mostly small, made and left by the thousand. It is kept for the next that
+// asks, by each host thread; of a size malloc keeps only a few at hand.
 class Pool {
  public:
   static void* take(std::size_t bytes) {

@@ -79,7 +79,7 @@ struct ClusterRaces {
   SpareShadows& spare;
   const std::uint64_t number;  // Cluster::index, of its own: the object serves later clusters
   Threads threads;
-  Shadow shared, tensor;
+  Shadow shared;
   std::vector<std::vector<Shadow::Cell>> shared_cells, tensor_cells;  // by rank
   std::vector<std::vector<std::uint8_t>> shared_values;               // as threads have written them; by rank
   std::vector<std::array<std::unique_ptr<BarrierViews>, 16>> barriers;  // by rank; made by the first arrival
@@ -90,6 +90,14 @@ struct ClusterRaces {
   std::vector<std::map<std::uint32_t, Visit>> visits;  // by rank; the last of each slot
   std::vector<Party> exits;                            // by rank: of a CTA's last threads
 
+  static void* operator new(std::size_t bytes) { return Pool::take(bytes); }
+  static void operator delete(void* memory, std::size_t bytes) { Pool::leave(memory, bytes); }
+
+  // Of tensor memory; made at first use.
+  Shadow& tensor() {
+    if (tensor_ == nullptr) tensor_ = std::make_unique<Shadow>();
+    return *tensor_;
+  }
   MbarrierViews& mbarrier(std::uint32_t address);
   // By shared::cluster address. Most CTAs of a large grid may leave without touching their shared memory, so
   // it is shadowed only when one does.
@@ -111,6 +119,9 @@ struct ClusterRaces {
   static constexpr std::uint32_t kTensorLanes = 16, kTensorColumns = 512;
   std::vector<Shadow::Cell>& tensor_of(std::uint32_t rank);
   void forget_tensor(const TmemRange& range);
+
+ private:
+  std::unique_ptr<Shadow> tensor_;
 };
 
 }  // namespace sglab::emu::races
