@@ -192,16 +192,9 @@ def capturing() -> bool:
     return bool(_open.get())
 
 
-@contextmanager
-def captured(device: Emulator, launch: Launch) -> Iterator[Callable[[Any], None]]:
-    """Around a launch: notifies the active captures. The caller hands over the launch's report."""
-    made = [one._begin(device, launch) for one in _open.get()]
-
-    def finished(report: Any) -> None:
-        for one in made:
-            one.report = report
-
-    yield finished
+def captured(device: Emulator, launch: Launch) -> list[CapturedLaunch]:
+    """Notifies the active captures of a launch that is about to run; the caller sets each one's report."""
+    return [one._begin(device, launch) for one in _open.get()]
 
 
 def _view(address: int, nbytes: int) -> Bytes:

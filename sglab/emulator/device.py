@@ -20,7 +20,7 @@ from sglab.gpu.fault import Fault, KernelError
 from sglab.gpu.findings import Finding
 from sglab.gpu.geometry import check_smem, check_variables
 from sglab.gpu.integers import integer
-from sglab.gpu.progress import watched
+from sglab.gpu.progress import Watched
 from sglab.gpu.ptx import Entry
 from sglab.gpu.tensor_map import TiledEncoding
 
@@ -128,11 +128,12 @@ class EmulatedDevice:
         return kernel.emulated.unsupported
 
     def run(self, launch: Launch) -> core.LaunchReport:
-        with captured(self, launch) as finished:
-            sanitizer = self._sanitizer(launch)
-            report = self._start(self._machine.launch, launch, sanitizer)
-            report.findings = _findings(sanitizer, launch, report, _cast(launch, report))
-            finished(report)
+        caught = captured(self, launch)
+        sanitizer = self._sanitizer(launch)
+        report = self._start(self._machine.launch, launch, sanitizer)
+        report.findings = _findings(sanitizer, launch, report, _cast(launch, report))
+        for one in caught:
+            one.report = report
         return report
 
     def _sanitizer(self, launch: Launch) -> core.Sanitizer | None:
@@ -207,7 +208,7 @@ class EmulatedDevice:
             name = readable(launch.kernel.name)
             check_variables(name, launch.kernel.module.target, kernel.static_smem)
             check_smem(name, self.arch, kernel.static_smem, geometry.smem)
-            with watched(name, self.max_instructions):
+            with Watched(name, self.max_instructions):
                 return call(
                     kernel,
                     geometry.grid,
@@ -215,7 +216,7 @@ class EmulatedDevice:
                     geometry.cluster,
                     geometry.smem,
                     launch.params,
-                    [(a.address, a.nbytes, a.name) for a in launch.allocations],
+                    list(launch.allocations),
                     self.max_instructions,
                     sanitizer,
                     *more,

@@ -16,7 +16,7 @@ from sglab.gpu import core
 from sglab.gpu.errors import SessionError
 from sglab.gpu.fault import KernelError
 from sglab.gpu.findings import Finding
-from sglab.gpu.progress import watched
+from sglab.gpu.progress import Watched
 
 
 class SessionLog:
@@ -31,7 +31,7 @@ class SessionLog:
         here; up to the fault if it has one (EventLog.fault). Recorded on first use; the session and the tensors
         stay as they are."""
         self._state.launch.check_memory()
-        with watched(self._state.name):
+        with Watched(self._state.name):
             report, columns, fault = self._session.record()
         launch = self._state.launch
         code, geometry, fault = self._state.code, launch.geometry, self._state.code.with_own_lines(fault)

@@ -14,7 +14,7 @@ from sglab.emulator.state import Stop
 from sglab.gpu import core
 from sglab.gpu.errors import SessionError
 from sglab.gpu.fault import Fault, KernelError
-from sglab.gpu.progress import watched
+from sglab.gpu.progress import Watched
 
 Moves: TypeAlias = Generator[None, None, Stop]
 """A move in slices: yields after each and returns where it came to rest."""
@@ -219,7 +219,7 @@ class SessionMoves:
     def _move(self, call: Callable[..., core.Stop], *arguments: Any) -> Stop:
         self._state.launch.check_memory()
         try:
-            with watched(self._state.name):
+            with Watched(self._state.name):
                 reason, breakpoint = call(*arguments)
         except core.LaunchError as error:
             cast = self._log.cast()

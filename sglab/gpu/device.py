@@ -48,6 +48,12 @@ class Launch:
                     f" prepared and is at {held.tensor.data_ptr():#x} (resize_ or set_?). Prepare the launch again"
                 )
 
+    def over(self, keep: Any, tensors: tuple[Held, ...] = ()) -> Launch:
+        """The same launch, of tensors with the same addresses."""
+        other = object.__new__(Launch)
+        other.__dict__.update(self.__dict__, keep=keep, tensors=tensors, bound={})
+        return other
+
     @cached_property
     def allocations(self) -> tuple[Allocation, ...]:
         """The spans in order of address, those that overlap joined into one; an emulator holds the kernel to them."""

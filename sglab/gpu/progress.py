@@ -56,16 +56,28 @@ def _say(text: str) -> None:
     print(f"[sglab] {text}", file=_stream(), flush=True)
 
 
-class _Watch:
-    """A launch that may take long."""
+class Watched:
+    """Around a launch on the emulator: if it takes longer than two seconds, says what runs, how many
+    warp-instructions it has executed so far of `limit` (0: none), and how to interrupt it.
 
-    def __init__(self, what: str, limit: int) -> None:
-        self._what = what
-        self._most = f" of at most {limit:,}" if limit else ""
+    Args:
+        what: the kernel's name.
+    """
+
+    def __init__(self, what: str, limit: int = 0) -> None:
+        self._what, self._limit = what, limit
+
+    def __enter__(self) -> None:
+        _listen()
         self._begin = time.monotonic()
         self._next = self._begin + LONG
         self._said = self._counting = False
         self._executed = 0
+        self._before, _here.watch = getattr(_here, "watch", None), self
+
+    def __exit__(self, *error: object) -> None:
+        _here.watch = self._before
+        self.over()
 
     def polled(self, executed: int) -> None:
         now, self._executed = time.monotonic(), executed
@@ -87,7 +99,8 @@ class _Watch:
 
     def _so_far(self) -> str:
         seconds = time.monotonic() - self._begin
-        return f"{self._executed:,} warp-instructions{self._most} in {seconds:.0f} s"
+        most = f" of at most {self._limit:,}" if self._limit else ""
+        return f"{self._executed:,} warp-instructions{most} in {seconds:.0f} s"
 
 
 _here = threading.local()  # watch: of the launch that this thread runs
@@ -102,23 +115,6 @@ def _polled(executed: int) -> None:
 @cache
 def _listen() -> None:
     core.on_poll(_polled)
-
-
-@contextmanager
-def watched(what: str, limit: int = 0) -> Iterator[None]:
-    """Around a launch on the emulator: if it takes longer than two seconds, says what runs, how many
-    warp-instructions it has executed so far of `limit` (0: none), and how to interrupt it.
-
-    Args:
-        what: the kernel's name.
-    """
-    _listen()
-    before, _here.watch = getattr(_here, "watch", None), _Watch(what, limit)
-    try:
-        yield
-    finally:
-        _here.watch.over()
-        _here.watch = before
 
 
 def _rewrites() -> bool:

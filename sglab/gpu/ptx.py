@@ -63,7 +63,7 @@ class Entry:
     def params(self) -> tuple[Parameter, ...]:
         return self.signature.parameters
 
-    @property
+    @cached_property
     def emulated(self) -> core.Kernel:
         """The emulator's form of the entry."""
         return self.module.emulated.kernel(self.name)

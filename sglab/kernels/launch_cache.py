@@ -7,13 +7,13 @@ layers, and the next steps, use the same addresses again. No tensor is kept aliv
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
 
 from sglab.gpu import Device, Launch
+from sglab.gpu.arguments import Held
 
 MOST = 2048
 """Calls remembered per device; then all are forgotten."""
@@ -73,10 +73,51 @@ def kept(device: Device, key: Hashable, make: Callable[[], Sequence[Launch]], ke
     known = _kept.setdefault(device, {})
     launches = known.get(key)
     if launches is None:
-        launches = tuple(replace(launch, keep=None, tensors=()) for launch in make())
-        if len(known) >= MOST:
-            known.clear()
-        known[key] = launches
+        launches = tuple([launch.over(None) for launch in make()])
+        _remember(known, key, launches)
     if device.torch_device == "cpu":
-        return tuple(replace(launch, keep=keep) for launch in launches)
+        return tuple([launch.over(keep) for launch in launches])
     return launches
+
+
+_packed: WeakKeyDictionary[Any, dict[Hashable, tuple[_Packed, ...]]] = WeakKeyDictionary()
+
+
+class _Packed(NamedTuple):
+    """A launch without its tensors, and of each that it holds the name, the place among the call's, and the address."""
+
+    launch: Launch
+    held: tuple[tuple[str, int, int], ...]
+
+
+def packed(
+    device: Device, key: Hashable, make: Callable[[], Sequence[Launch]], tensors: Sequence[torch.Tensor | None]
+) -> list[Launch]:
+    """As `kept`, of launches that may run later: they hold their tensors and notice when one has moved.
+
+    Args:
+        tensors: all that the launches work on.
+    """
+    known = _packed.setdefault(device, {})
+    found = known.get(key)
+    if found is None:
+        launches = list(make())
+        places = {id(tensor): place for place, tensor in enumerate(tensors)}
+        found = tuple(
+            [
+                _Packed(one.over(None), tuple([(name, places[id(of)], address) for name, of, address in one.tensors]))
+                for one in launches
+            ]
+        )
+        for one in found:
+            _ = one.launch.allocations  # found once for all
+        _remember(known, key, found)
+        return launches
+    keep = tuple(tensors)
+    return [one.launch.over(keep, tuple([Held(name, keep[n], at) for name, n, at in one.held])) for one in found]
+
+
+def _remember(known: dict[Hashable, Any], key: Hashable, value: Any) -> None:
+    if len(known) >= MOST:
+        known.clear()
+    known[key] = value

@@ -170,3 +170,31 @@ WAIT:
         scheduler=scheduler,
     )
     assert (out == steps + 3).all()
+
+
+@pytest.mark.parametrize("shift", [0, 3])
+def test_each_lane_asks_for_its_own_phase_of_its_own_mbarrier(shift: int) -> None:
+    """The first mbarrier's phase 0 is over, the other's is not; lanes ask for either parity of either."""
+    out = np.full(32, 9, np.uint32)
+    launch(
+        f"""
+.entry k(.param .u64 out) {{
+  .reg .pred %done, %first; .reg .b32 %lane, %which, %parity, %at, %result; .reg .b64 %to;
+  .shared .align 8 .b64 both[2];
+  mov.u32 %lane, %tid.x; setp.eq.u32 %first, %lane, 0;
+  @%first mbarrier.init.shared.b64 [both], 1;
+  @%first mbarrier.init.shared.b64 [both+8], 1;
+  @%first mbarrier.arrive.shared.b64 _, [both];
+  bar.sync 0;
+  shr.u32 %which, %lane, {shift}; and.b32 %parity, %which, 2; shr.u32 %parity, %parity, 1; and.b32 %which, %which, 1;
+  mov.u32 %at, both; mad.lo.u32 %at, %which, 8, %at;
+  mbarrier.test_wait.parity.shared.b64 %done, [%at], %parity;
+  selp.u32 %result, 1, 0, %done;
+  ld.param.u64 %to, [out]; mad.wide.u32 %to, %lane, 4, %to; st.global.u32 [%to], %result;
+  ret;
+}}""",
+        [out],
+        block=(32, 1, 1),
+    )
+    place = np.arange(32) >> shift
+    assert (out == ((place & 1) == (place >> 1 & 1))).all()

@@ -156,11 +156,32 @@ SERIES = {
 @pytest.mark.parametrize("series", list(SERIES))
 def test_a_series_of_mma_has_the_bits_of_each_after_the_other(series: str, pair: bool) -> None:
     """A plain launch makes one product of those that add to one D; whoever observes a launch sees each alone."""
+    together, alone = series_of(FORWARD.join(STEP.format(d=d, old=old) for d, old in SERIES[series]), pair)
+    np.testing.assert_array_equal(together, alone)
+
+
+@pytest.mark.parametrize("ways", ["A alone", "B alone", "back", "first rows, then others"])
+def test_a_series_may_go_elsewhere_than_along_its_rows(ways: str) -> None:
+    """What lies side by side is gathered at once; anything else step by step."""
+    a, b = (f"add.s64 {which}, {which}, {{by}};" for which in ("%rd10", "%rd11"))
+    moves = {
+        "A alone": [a.format(by=2)] * 3,
+        "B alone": [b.format(by=2)] * 3,
+        "back": [(a + b).format(by=4), (a + b).format(by=-2), (a + b).format(by=-2)],
+        "first rows, then others": [(a + b).format(by=2), (a + b).format(by=2), (a + b).format(by=60)],
+    }[ways]
+    step = STEP.format(d="%r9", old="1")
+    together, alone = series_of(step + "".join(move + "\n" + step for move in moves), pair=False)
+    np.testing.assert_array_equal(together, alone)
+
+
+def series_of(steps: str, pair: bool) -> tuple[np.ndarray, np.ndarray]:
+    """D of a plain launch, and of one that is observed."""
     ctas = 2 if pair else 1
     ops = Operands("f16", 128 * ctas, N, 64, ctas=ctas, small=False)
     halves, a, b = ops.image.view(np.uint16), A_AT // 2, B_AT // 2
     halves[:, [a + 5, a + 60, b + 9]] = 0xFE01, 0xFE01, 0xFC00  # NaN in the first and last step, an infinity
-    steps = FORWARD.join(STEP.format(d=d, old=old) for d, old in SERIES[series]).replace("CTAS", str(ctas))
+    steps = steps.replace("CTAS", str(ctas))
     constants = "setp.ne.u32 %p5, %r1, %r1;\n" + OTHER_D
     commit, start = COMMIT, SYNC
     if pair:
@@ -173,7 +194,7 @@ def test_a_series_of_mma_has_the_bits_of_each_after_the_other(series: str, pair:
     together, alone = (run(*parts, image=ops.image, pair=pair, observed=observed) for observed in (False, True))
     assert np.isfinite(together.view(np.float32)).any()
     assert np.isnan(together.view(np.float32)).any()
-    np.testing.assert_array_equal(together, alone)
+    return together, alone
 
 
 @pytest.mark.parametrize("shift", ["", ".ashift", ".collector::a::lastuse.ashift"])

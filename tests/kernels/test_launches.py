@@ -12,6 +12,7 @@ from sglab.emulator import EmulatedDevice
 from sglab.kernels import ContractError
 from sglab.kernels.launch_cache import MOST, described, kept
 from sglab.kernels.mla import MlaSm90, MlaSm100
+from sglab.kernels.mla.sm100_contract import check
 from sglab.kernels.mla.work_units import planned
 from sglab.planning.mla_sm90 import mla_sm90_plan
 from tests.support.kernels.decode_batches import SCALE, Batch
@@ -134,3 +135,40 @@ def test_a_recognised_call_is_still_held_to_its_plan() -> None:
         run(longest=room + 1)
     with pytest.raises(ContractError, match=r"q_nope must be of \(batch, heads\) \(2, 16\), as the plan"):
         run(batch=2)
+
+
+def prepared(decode: MlaSm100, batch: Batch, out: torch.Tensor, lse: torch.Tensor) -> list[gpu.Launch]:
+    lens, splits, *inputs = batch.arguments[3], None, *batch.arguments[:3], batch.arguments[4]
+    return decode.prepare(check(lens, splits, 1, True, *inputs, SCALE, out, lse, "e"))
+
+
+def test_what_was_prepared_before_holds_its_own_tensors_and_notices_when_one_moves() -> None:
+    device, batch = EmulatedDevice(), Batch([40])
+    out, lse = torch.empty_like(batch.q_nope), torch.empty(batch.q_nope.shape[:2])
+    decode = MlaSm100(device, *batch.q_nope.shape[:2])
+    (first,), (second,) = prepared(decode, batch, out, lse), prepared(decode, batch, out, lse)
+    view = out.view(out.shape)  # another tensor of the same memory
+    (third,) = prepared(decode, batch, view, lse)
+    assert first == second == third
+    assert [held.name for held in second.tensors] == [held.name for held in first.tensors]
+    assert any(held.tensor is view for held in third.tensors) and not any(held.tensor is out for held in third.tensors)
+    assert second.allocations == first.allocations
+    device.run(third)
+    batch.check(out, lse)
+    kept_alive = weakref.ref(view)
+    del view, third
+    gc.collect()
+    assert kept_alive() is None
+    lse.resize_(1 << 20)
+    for launch in (first, second):
+        with pytest.raises(gpu.LaunchError, match="Prepare the launch again"):
+            device.run(launch)
+
+
+def test_other_outputs_are_packed_anew() -> None:
+    device, batch = EmulatedDevice(), Batch([40])
+    lse = torch.empty(batch.q_nope.shape[:2])
+    decode = MlaSm100(device, *batch.q_nope.shape[:2])
+    outs = torch.empty_like(batch.q_nope), torch.empty_like(batch.q_nope)
+    (one,), (other,) = (prepared(decode, batch, out, lse) for out in outs)
+    assert one.params != other.params

@@ -123,15 +123,21 @@ bool others_wait(const Warp& w, std::uint32_t address) {
   });
 }
 
+// The phase that a lane waits for: its parity, or its state.
+std::uint64_t awaited(const Warp& w, const Inst* i, int lane) {
+  return (i->target & kParity) != 0 ? lanes32(w, i->b)[lane] & 1u : lanes64(w, i->b)[lane];
+}
+
 // Whether the phase a lane waits for is over; what would end it is carried out first.
 bool phase_done(AsyncEngine& engine, Warp& w, const Inst* i, int lane, std::uint32_t address) {
   const Issuer issuer{w.slot, lane, i};
   const std::uint64_t& word = engine.mbarrier_word(issuer, address);
   if (!mbarrier_is_valid(word))
     engine.settle(issuer, address, MbarrierStatus::kUninitialised, {MbarrierUse::Op::kWait, word});
+  const std::uint64_t phase = awaited(w, i, lane);
   const auto over = [&] {
-    if ((i->target & kParity) != 0) return mbarrier_parity_done(word, (lanes32(w, i->b)[lane] & 1u) != 0);
-    return mbarrier_state_done(word, lanes64(w, i->b)[lane]);
+    return (i->target & kParity) != 0 ? mbarrier_parity_done(word, phase != 0)
+                                      : mbarrier_state_done(word, phase);
   };
   while (!over()) {
     // Others see the end of this phase before this warp may have the next one ended.
@@ -150,9 +156,17 @@ bool met(const AsyncEngine& engine, const Group& g, std::uint32_t address) {
 const Inst* wait(Warp& w, const Inst* i) {
   AsyncEngine& engine = async_engine(w);
   std::uint32_t done = 0, missing = 0;
+  std::uint64_t phase = 0;
   for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);
-    missing = shared_address(w, i, main_address(i), lane);
+    const std::uint32_t address = shared_address(w, i, main_address(i), lane);
+    const std::uint64_t wanted = awaited(w, i, lane);
+    if (done != 0 && address == missing && wanted == phase) {  // as the lane before: over
+      done |= 1u << lane;
+      continue;
+    }
+    missing = address;
+    phase = wanted;
     if (missing >> kSharedRankShift != w.cta->rank) {
       raise_fault(w, i, lane, "mbarrier",
                   "a wait needs an mbarrier in the CTA's own shared memory, not " + hex(missing));

@@ -32,14 +32,16 @@ struct MmaKernels {
   void (*multiply)(const MmaPanels& panels);
   // a * b + c, rounded once.
   double (*fused_f64)(double a, double b, double c);
-  // Eight rows of eight 16-bit elements, transposed and widened: out[k * out_stride + row].
-  void (*transpose_f16)(const std::uint8_t* const rows[8], float* out, std::int64_t out_stride);
-  void (*transpose_bf16)(const std::uint8_t* const rows[8], float* out, std::int64_t out_stride);
+  // `rows` (a multiple of 8) runs of `chunks` times eight elements each, transposed and widened:
+  // out[k * stride + row]. Chunk i of a run lies at its address ^ 16 * i: swizzled.
+  void (*transpose_f16_runs)(const std::uint8_t* smem, const std::uint32_t* addresses, int rows,
+                             std::uint32_t chunks, float* out, std::int64_t stride);
+  void (*transpose_bf16_runs)(const std::uint8_t* smem, const std::uint32_t* addresses, int rows,
+                              std::uint32_t chunks, float* out, std::int64_t stride);
   // `count` (a multiple of 8) contiguous elements, widened.
   void (*widen_f16)(const std::uint8_t* source, float* out, int count);
   void (*widen_bf16)(const std::uint8_t* source, float* out, int count);
-  // Runs of `chunks` times eight elements each, widened one run after another, `stride` floats apart. Chunk i
-  // of a run lies at its address ^ 16 * i: swizzled.
+  // Runs as above, widened one after another, `stride` floats apart.
   void (*widen_f16_runs)(const std::uint8_t* smem, const std::uint32_t* addresses, int runs,
                          std::uint32_t chunks, float* out, std::int64_t stride);
   void (*widen_bf16_runs)(const std::uint8_t* smem, const std::uint32_t* addresses, int runs,

@@ -35,6 +35,16 @@ struct HalfFormat {
     }
 #endif
   }
+#if defined(__AVX2__)
+  static void widen16(__m256i halves, float* out) {
+#if defined(__AVX512F__)
+    _mm512_storeu_ps(out, _mm512_cvtph_ps(halves));
+#else
+    _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm256_castsi256_si128(halves)));
+    _mm256_storeu_ps(out + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1)));
+#endif
+  }
+#endif
 };
 
 void narrow_f16(const float* source, std::uint16_t* out, int count) {
@@ -74,6 +84,14 @@ struct BfloatFormat {
       std::memcpy(out + i, &bits, 4);
     }
   }
+#if defined(__AVX2__)
+  static void widen16(__m256i halves, float* out) {
+    std::uint16_t words[16];
+    std::memcpy(words, &halves, 32);
+    widen8(words, out);
+    widen8(words + 8, out + 8);
+  }
+#endif
 };
 
 template <typename Format>

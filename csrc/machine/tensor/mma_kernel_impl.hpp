@@ -183,8 +183,8 @@ double fused_f64(double a, double b, double c) {
 
 constexpr MmaKernels kKernels = {multiply,
                                  fused_f64,
-                                 transpose_widen<HalfFormat>,
-                                 transpose_widen<BfloatFormat>,
+                                 transpose_runs<HalfFormat>,
+                                 transpose_runs<BfloatFormat>,
                                  widen<HalfFormat>,
                                  widen<BfloatFormat>,
                                  widen_runs<HalfFormat>,

@@ -40,10 +40,64 @@ void transpose_halves(const std::uint8_t* const rows[8], std::uint16_t* out) {
 }
 
 template <typename Format>
-void transpose_widen(const std::uint8_t* const rows[8], float* out, std::int64_t out_stride) {
+void transpose_widen8(const std::uint8_t* const rows[8], float* out, std::int64_t out_stride) {
   std::uint16_t words[64];
   transpose_halves(rows, words);
   for (int k = 0; k < 8; ++k) Format::widen8(words + 8 * k, out + k * out_stride);
+}
+
+template <typename Format>
+void transpose_widen16(const std::uint8_t* const rows[16], float* out, std::int64_t out_stride) {
+#if defined(__AVX2__)
+  // As transpose_halves, with rows 8 to 15 in the upper lanes.
+  const auto chunk = [](const std::uint8_t* row) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(row));
+  };
+  __m256i r[8], s[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) r[i] = _mm256_set_m128i(chunk(rows[i + 8]), chunk(rows[i]));
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    s[2 * i] = _mm256_unpacklo_epi16(r[2 * i], r[2 * i + 1]);
+    s[2 * i + 1] = _mm256_unpackhi_epi16(r[2 * i], r[2 * i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int half = 0; half < 2; ++half) {
+    r[4 * half + 0] = _mm256_unpacklo_epi32(s[half], s[2 + half]);
+    r[4 * half + 1] = _mm256_unpackhi_epi32(s[half], s[2 + half]);
+    r[4 * half + 2] = _mm256_unpacklo_epi32(s[4 + half], s[6 + half]);
+    r[4 * half + 3] = _mm256_unpackhi_epi32(s[4 + half], s[6 + half]);
+  }
+#pragma GCC unroll 4
+  for (int pair = 0; pair < 4; ++pair) {
+    const __m256i low = r[pair + pair / 2 * 2], high = r[pair + pair / 2 * 2 + 2];
+    float* const column = out + 2 * pair * out_stride;
+    Format::widen16(_mm256_unpacklo_epi64(low, high), column);
+    Format::widen16(_mm256_unpackhi_epi64(low, high), column + out_stride);
+  }
+#else
+  transpose_widen8<Format>(rows, out, out_stride);
+  transpose_widen8<Format>(rows + 8, out + 8, out_stride);
+#endif
+}
+
+template <typename Format>
+void transpose_runs(const std::uint8_t* smem, const std::uint32_t* addresses, int rows, std::uint32_t chunks,
+                    float* out, std::int64_t stride) {
+  for (int row = 0; row < rows;) {
+    const int count = rows - row >= 16 ? 16 : 8;
+    float* target = out + row;
+    for (std::uint32_t chunk = 0; chunk < chunks; ++chunk, target += 8 * stride) {
+      const std::uint8_t* lines[16];
+      for (int i = 0; i < count; ++i) lines[i] = smem + (addresses[row + i] ^ 16 * chunk);
+      if (count == 16) {
+        transpose_widen16<Format>(lines, target, stride);
+      } else {
+        transpose_widen8<Format>(lines, target, stride);
+      }
+    }
+    row += count;
+  }
 }
 
 void transpose_bytes(const std::uint8_t* const rows[16], std::uint8_t* out) {

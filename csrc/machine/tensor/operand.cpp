@@ -58,25 +58,23 @@ void check_run(SmemView smem, std::uint32_t first, std::uint32_t run) {
   for (std::uint32_t i = 0; i < run; ++i) chunk_at(smem, first ^ 16 * i);
 }
 
-// K-major 16-bit operands whose rows run fastest in the panel: the common case of A, eight rows at a time.
+// K-major 16-bit operands whose rows run fastest in the panel: the common case of A.
 void gather_transposed16(SmemView smem, const ChunkAddress& address, const OperandShape& shape,
                          std::uint32_t run, const PanelOut& out) {
   const MmaKernels& kernels = mma_kernels();
-  const auto transpose = shape.type == ElementType::kF16 ? kernels.transpose_f16 : kernels.transpose_bf16;
+  const auto transpose =
+      shape.type == ElementType::kF16 ? kernels.transpose_f16_runs : kernels.transpose_bf16_runs;
   const auto chunks = static_cast<std::uint32_t>((shape.k + 7) / 8);
-  for (int row = 0; row < shape.rows; row += 8) {
-    float* target = out.data + row;
+  constexpr int kMost = 32;
+  std::uint32_t addresses[kMost];
+  for (int row = 0; row < shape.rows; row += kMost) {
+    const int count = std::min(kMost, shape.rows - row);
     for (std::uint32_t chunk = 0; chunk < chunks; chunk += run) {
-      std::uint32_t firsts[8];
-      for (int i = 0; i < 8; ++i) {
-        firsts[i] = address(static_cast<std::uint32_t>(row + i), chunk);
-        check_run(smem, firsts[i], run);
+      for (int i = 0; i < count; ++i) {
+        addresses[i] = address(static_cast<std::uint32_t>(row + i), chunk);
+        check_run(smem, addresses[i], run);
       }
-      for (std::uint32_t k = 0; k < run; ++k, target += 8 * out.k_stride) {
-        const std::uint8_t* rows[8];
-        for (int i = 0; i < 8; ++i) rows[i] = smem.data() + (firsts[i] ^ 16 * k);
-        transpose(rows, target, out.k_stride);
-      }
+      transpose(smem.data(), addresses, count, run, out.data + row + 8 * chunk * out.k_stride, out.k_stride);
     }
   }
 }
@@ -204,6 +202,17 @@ void gather_operand(SmemView smem, const SmemDescriptor& descriptor, const Opera
       }
     }
   }
+}
+
+bool continues_row(const SmemDescriptor& first, const SmemDescriptor& next, const OperandShape& shape,
+                   int number) {
+  const int per_chunk = elements_per_chunk(shape.type, shape.packed_fp4);
+  if (shape.major != Major::kK || first.swizzle == Swizzle::kNone || shape.k % per_chunk != 0) return false;
+  const auto bytes = static_cast<std::uint32_t>(shape.k / per_chunk * 16 * number);
+  SmemDescriptor wanted = first;
+  wanted.start += bytes;
+  return next == wanted &&
+         bytes + static_cast<std::uint32_t>(shape.k / per_chunk * 16) <= swizzle_span(first.swizzle);
 }
 
 std::uint32_t chunks_of_a_run(const SmemDescriptor& descriptor, Major major, std::uint32_t chunks) {

@@ -53,6 +53,11 @@ int elements_per_chunk(ElementType type, bool packed_fp4);
 void gather_operand(SmemView smem, const SmemDescriptor& descriptor, const OperandShape& shape,
                     const PanelOut& out);
 
+// Whether the operand of the `number`th next instruction lies right behind that of the first one, in the same
+// rows of its swizzle atoms: what `first` describes, longer by as much along K, is both and what is between.
+bool continues_row(const SmemDescriptor& first, const SmemDescriptor& next, const OperandShape& shape,
+                   int number);
+
 // How many chunks of a line of `chunks`, from each multiple of that many on, fill an aligned block of memory:
 // a swizzle only permutes the chunks within a row of its atom.
 std::uint32_t chunks_of_a_run(const SmemDescriptor& descriptor, Major major, std::uint32_t chunks);

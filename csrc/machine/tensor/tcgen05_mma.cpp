@@ -64,6 +64,24 @@ class Operation {
   }
 
  private:
+  // An operand of all instructions, one after the other along K; each CTA holds its own rows. Instructions
+  // commonly go along the rows of an atom, and then all are one operand.
+  template <typename DescriptorOf>
+  void gather(DescriptorOf descriptor_of, OperandShape shape, const PanelOut& out) {
+    const SmemDescriptor& first = descriptor_of(mma_);
+    int number = 1, operands = static_cast<int>(mmas_.size());
+    while (number < operands && continues_row(first, descriptor_of(*mmas_[number]), shape, number)) ++number;
+    const int step = number == operands ? operands : 1, k = shape.k;
+    shape.k *= step;
+    for (int i = 0; i < operands; i += step) {
+      for (int cta = 0; cta < mma_.cta_group; ++cta) {
+        gather_operand(ctas_[cta].smem, descriptor_of(*mmas_[i]), shape,
+                       {out.data + i * k * out.k_stride + cta * shape.rows * out.row_stride, out.row_stride,
+                        out.k_stride});
+      }
+    }
+  }
+
   // B, whole: each CTA of the group holds an equal share of its columns.
   void gather_b() {
     const int share = d_.n / mma_.cta_group;
@@ -71,14 +89,9 @@ class Operation {
     const bool k_major = d_.b_major == Major::kK;
     b_stride_n_ = k_major ? k_ : 1;
     b_stride_k_ = k_major ? 1 : d_.n;
-    float* part = b_;
-    for (const Tcgen05Mma* mma : mmas_) {
-      for (int cta = 0; cta < mma_.cta_group; ++cta) {
-        gather_operand(ctas_[cta].smem, mma->b_smem, {d_.b_type, d_.b_major, share, d_.k, packed_fp4_},
-                       {part + cta * share * b_stride_n_, b_stride_n_, b_stride_k_});
-      }
-      part += d_.k * b_stride_k_;
-    }
+    const OperandShape shape = {d_.b_type, d_.b_major, share, d_.k, packed_fp4_};
+    gather([](const Tcgen05Mma& mma) -> const SmemDescriptor& { return mma.b_smem; }, shape,
+           {b_, b_stride_n_, b_stride_k_});
     for (int n = 0; n < d_.n; ++n) {
       if (!(mma_.zero_columns[n / 64] >> (n % 64) & 1)) continue;
       for (int k = 0; k < k_; ++k) b_[n * b_stride_n_ + k * b_stride_k_] = 0.0f;
@@ -88,15 +101,10 @@ class Operation {
   // A, whole, from shared memory: each CTA holds its own rows.
   void gather_a_smem() {
     const int share = d_.m / mma_.cta_group;
-    const std::size_t part = static_cast<std::size_t>(d_.m) * stored_k_, size = part * mmas_.size();
+    const std::size_t size = static_cast<std::size_t>(d_.m) * stored_k_ * mmas_.size();
     a_ = room(d_.sparse ? scratch_.a_stored : scratch_.a, size);
-    for (std::size_t i = 0; i < mmas_.size(); ++i) {
-      for (int cta = 0; cta < mma_.cta_group; ++cta) {
-        gather_operand(ctas_[cta].smem, *mmas_[i]->a_smem,
-                       {d_.a_type, d_.a_major, share, stored_k_, packed_fp4_},
-                       {a_ + i * part + cta * share, 1, d_.m});
-      }
-    }
+    gather([](const Tcgen05Mma& mma) -> const SmemDescriptor& { return *mma.a_smem; },
+           {d_.a_type, d_.a_major, share, stored_k_, packed_fp4_}, {a_, 1, d_.m});
     if (d_.negate_a != d_.negate_b) std::transform(a_, a_ + size, a_, [](float x) { return -x; });
   }
 

@@ -59,6 +59,14 @@ std::uint32_t Sanitizer::inside(const Warp& w, const Access& access) {
       const std::uint64_t more = std::uint64_t{count - 1} * bytes;
       return more <= room && address[first_lane(lanes)] - begin <= room - more;
     }
+    if (lanes == 0xffffffffu && room >> 63 == 0) {
+      std::uint64_t beyond = 0;  // the top bit: of a lane before the first or after the last place
+      for (std::uint32_t lane = 0; lane < 32; ++lane) {
+        const std::uint64_t offset = address[lane] - begin;
+        beyond |= offset | (room - offset);
+      }
+      return beyond >> 63 == 0;
+    }
     // The first and the last of those that lie side by side.
     const std::uint32_t on = access.following & lanes & lanes << 1;
     for (std::uint32_t rest = lanes & ~(on & on >> 1); rest != 0; rest &= rest - 1) {
@@ -68,8 +76,12 @@ std::uint32_t Sanitizer::inside(const Warp& w, const Access& access) {
   };
   if (space == Space::kShared && holds(w.cta->window, std::uint64_t{w.cta->window} + w.cluster->shared_bytes))
     return lanes;
-  if (space == Space::kGlobal && allocation_ != nullptr && holds(allocation_->begin, allocation_->end))
-    return lanes;
+  if (space == Space::kGlobal) {
+    const auto hit = [&] { return allocation_ != nullptr && holds(allocation_->begin, allocation_->end); };
+    if (hit()) return lanes;
+    allocation_ = launch_->find(address[first_lane(lanes)], bytes);
+    if (hit()) return lanes;
+  }
   const auto fits = [&](std::uint64_t at, std::uint64_t limit) { return at <= limit && bytes <= limit - at; };
   std::uint32_t found = 0;
   for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {

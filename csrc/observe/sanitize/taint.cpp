@@ -63,7 +63,13 @@ std::string Taint::name_of(const Mention& mention) const {
 
 void Taint::cluster_started(const Cluster& cluster) {
   cached_ = nullptr;
-  clusters_[cluster.index] = std::vector<Registers>(cluster.warps.size());
+  std::vector<Registers>& warps = clusters_[cluster.index];
+  if (!spare_.empty()) {
+    warps = std::move(spare_.back());
+    spare_.pop_back();
+    for (Registers& registers : warps) registers.reset();
+  }
+  warps.resize(cluster.warps.size());
 }
 
 void Taint::cluster_finished(const Cluster& cluster) {
@@ -71,6 +77,7 @@ void Taint::cluster_finished(const Cluster& cluster) {
   const auto found = clusters_.find(cluster.index);
   if (found == clusters_.end()) return;
   for (const Registers& registers : found->second) derived_ -= registers.derived;
+  spare_.push_back(std::move(found->second));
   clusters_.erase(found);
 }
 

@@ -133,6 +133,17 @@ class Taint {
     std::uint64_t unset = ~std::uint64_t{0};  // marks of those that are,
     std::array<std::uint16_t, 64> marked{};   // and how many have each
     std::vector<Met> met;                     // while lanes are at several instructions
+
+    // As new; its memory is kept.
+    void reset() {
+      if (!begun && met.empty()) return;
+      begun = false;
+      tainted.clear();
+      derived = 0;
+      unset = ~std::uint64_t{0};
+      marked.fill(0);
+      met.clear();
+    }
   };
   // The operands a, b, c and a lop3's predicate.
   struct LogicSources {
@@ -176,6 +187,7 @@ class Taint {
   std::vector<std::uint8_t> register_bytes_;                            // of a lane, by place / kSlotUnit
   std::unordered_map<std::uint32_t, Origin> origins_;                   // by instruction that loaded
   std::unordered_map<std::uint64_t, std::vector<Registers>> clusters_;  // by Cluster::index; by Warp::slot
+  std::vector<std::vector<Registers>> spare_;                           // of clusters that have finished
   Mask logic_[2];  // of what look_at_logic() has looked at: what goes to Inst::d and to Inst::target
   // Of the shfl.sync that is executed, by lane.
   std::uint32_t sources_[32]{};  // where it takes its value from

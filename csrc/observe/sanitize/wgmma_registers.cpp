@@ -88,14 +88,22 @@ void WgmmaRegisters::find_runs(Uses& uses) {
   uses.first_run.push_back(static_cast<std::uint32_t>(uses.runs.size()));
 }
 
-void WgmmaRegisters::cluster_started(const Cluster& cluster) {
-  cached_ = nullptr;
-  clusters_[cluster.index] = std::vector<WarpState>(cluster.warps.size());
+void WgmmaRegisters::begin(const Cluster& cluster) {
+  std::vector<WarpState>& warps = clusters_[cluster.index];
+  if (!spare_.empty()) {
+    warps = std::move(spare_.back());
+    spare_.pop_back();
+    for (WarpState& state : warps) state.reset();
+  }
+  warps.resize(cluster.warps.size());
 }
 
 void WgmmaRegisters::cluster_finished(const Cluster& cluster) {
   cached_ = nullptr;
-  clusters_.erase(cluster.index);
+  const auto found = clusters_.find(cluster.index);
+  if (found == clusters_.end()) return;
+  spare_.push_back(std::move(found->second));
+  clusters_.erase(found);
 }
 
 void WgmmaRegisters::fenced(const Actor& actor, const Fence& fence) {

@@ -22,7 +22,6 @@ class WgmmaRegisters final : public Detector {
   using Detector::Detector;
 
   void launched(const Launch& launch) override;
-  void cluster_started(const Cluster& cluster) override;
   void cluster_finished(const Cluster& cluster) override;
   void fenced(const Actor& actor, const Fence& fence) override;
   void committed(const Actor& actor, GroupKind group) override;
@@ -72,13 +71,26 @@ class WgmmaRegisters final : public Detector {
     std::vector<std::uint8_t> accumulates;  // whether that one does
     std::vector<Earlier> touchers;
     std::vector<Earlier> flying;  // wgmmas after the `complete` ones
+
+    // As new; its memory is kept.
+    void reset() {
+      fences = issued = complete = 0;
+      groups.clear();
+      touched.clear();
+      flight.clear();
+      accumulates.clear();
+      touchers.clear();
+      flying.clear();
+    }
   };
+  void begin(const Cluster& cluster);
   static Uses uses_of(const Program& program);
   static void find_runs(Uses& uses);
   WarpState& of(const Actor& actor) {
     if (cached_ != actor.warp->cluster) {
       cached_ = actor.warp->cluster;
       cached_warps_ = &clusters_[cached_->index];
+      if (cached_warps_->empty()) begin(*cached_);
     }
     return (*cached_warps_)[actor.warp->slot];
   }
@@ -90,9 +102,11 @@ class WgmmaRegisters final : public Detector {
   void report(const char* kind, std::string message, const Actor& actor, const std::optional<Earlier>& other);
 
   const Uses* uses_ = nullptr;
-  std::unordered_map<std::uint64_t, std::vector<WarpState>> clusters_;  // by Cluster::index; by Warp::slot
+  // By Cluster::index; by Warp::slot. Made at the first use.
+  std::unordered_map<std::uint64_t, std::vector<WarpState>> clusters_;
   const Cluster* cached_ = nullptr;
   std::vector<WarpState>* cached_warps_ = nullptr;
+  std::vector<std::vector<WarpState>> spare_;  // of clusters that have finished
 };
 
 }  // namespace sglab::emu

@@ -41,6 +41,10 @@ class MlaDecodeArguments:
     def page_size(self) -> int:
         return self.kv_cache.shape[1]
 
+    @property
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        return self.q_nope, self.q_pe, self.kv_cache, self.page_table, self.out, self.lse
+
     def inputs(self) -> dict[str, Any]:
         """What every kernel's parameters begin with: tensor maps of Q and the KV pool, and the page table."""
         tokens = min(self.page_size, _COPY_ROWS)

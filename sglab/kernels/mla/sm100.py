@@ -11,7 +11,7 @@ import torch
 from sglab.gpu import Device, Launch
 from sglab.kernels.combine.contract import MANY_SPLITS, LseBase
 from sglab.kernels.contract import Contract, reads_values
-from sglab.kernels.launch_cache import described, kept
+from sglab.kernels.launch_cache import described, kept, packed
 from sglab.kernels.mla.arguments import outputs
 from sglab.kernels.mla.decode import MlaDecode, partial_buffers
 from sglab.kernels.mla.sm100_contract import OPERATOR, Scheduler, Sm100Arguments, check, check_sizes
@@ -138,6 +138,12 @@ class MlaSm100(MlaDecode):
         Contract(OPERATOR).require(got == expected, "q_nope", f"of (batch, heads) {expected}", got, "Make another.")
         if self.batch == 0:
             return []
+        buffers = (self.partial_out, self.partial_lse, self.partial_count, *self._combined)
+        tensors = (*a.decode.tensors, a.seq_lens, a.num_splits, *buffers)
+        key = (self.key, described(*tensors[: -len(buffers)]), float(a.decode.sm_scale), a.decode.lse_base)
+        return packed(self.device, key, lambda: self._packed(a), tensors)
+
+    def _packed(self, a: Sm100Arguments) -> list[Launch]:
         attention = self._attention(
             a.decode,
             self.grid,

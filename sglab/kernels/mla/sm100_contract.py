@@ -42,11 +42,13 @@ def check(
 
 
 def check_sizes(num_heads: int, max_splits: int, scheduler: str) -> None:
+    known = get_args(Scheduler)
+    if 1 <= num_heads <= MAX_HEADS and 1 <= max_splits <= MAX_SPLITS and scheduler in known:
+        return
     contract = Contract(OPERATOR)
     contract.require(1 <= num_heads <= MAX_HEADS, "num_heads", f"from 1 to {MAX_HEADS}", num_heads, "Split the heads.")
     remedy = "The combine merges no more: pass fewer splits."
     contract.require(1 <= max_splits <= MAX_SPLITS, "max_splits", f"from 1 to {MAX_SPLITS}", max_splits, remedy)
-    known = get_args(Scheduler)
     contract.require(scheduler in known, "scheduler", f"one of {', '.join(known)}", repr(scheduler), "Choose one.")
 
 

@@ -272,8 +272,8 @@ void RaceDetector::touch_tensor(ClusterRaces& cluster, Judgement& judgement, Sha
        part * kLanes < range.lane + range.lanes && part < 128 / kLanes; ++part) {
     judgement.address = std::uint64_t{range.rank} << 32 | part * kLanes << 16 | range.column;
     const std::uint32_t word = part * kColumns + range.column;
-    cluster.tensor.touch(&cells[word / Shadow::kBlockWords], word % Shadow::kBlockWords, columns, touch,
-                         judgement);
+    cluster.tensor().touch(&cells[word / Shadow::kBlockWords], word % Shadow::kBlockWords, columns, touch,
+                           judgement);
   }
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "observe/sanitize/races/pooled.hpp"
+
 namespace sglab::emu::races {
 
 // A vector clock: by slot, how far its history is known. A slot never heard of is at 0.
@@ -30,7 +32,7 @@ class Clock {
   }
 
  private:
-  std::vector<std::uint32_t> at_;
+  std::vector<std::uint32_t, Pooled<std::uint32_t>> at_;
 };
 
 struct Foreign;

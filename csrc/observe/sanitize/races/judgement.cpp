@@ -1,5 +1,6 @@
 #include "observe/sanitize/races/judgement.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "machine/engine/cluster.hpp"
@@ -97,6 +98,10 @@ bool Judgement::past(const Record& earlier) {
       return false;
   }
   return true;
+}
+
+bool Judgement::alone() const {
+  return std::all_of(views_.begin(), views_.end(), [](const View* view) { return view->foreign == nullptr; });
 }
 
 Judge::Verdict Judgement::judge(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) {

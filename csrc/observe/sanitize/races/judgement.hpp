@@ -46,6 +46,7 @@ class Judgement final : public Judge {
 
   Verdict judge(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) override;
   bool past(const Record& earlier) override;
+  bool alone() const override;
 
  private:
   bool counts(std::size_t view) const { return issuers.empty() || (issuers[view] & warps) != 0; }

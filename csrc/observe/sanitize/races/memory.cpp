@@ -6,25 +6,27 @@ namespace sglab::emu::races {
 
 void GlobalShadow::forget() {
   clear();
-  for (auto& [number, page] : pages_) spare_.push_back(std::move(page));
-  pages_.clear();
+  while (!pages_.empty()) spare_.push_back(pages_.extract(pages_.begin()));
   recent_.fill({});
 }
 
 GlobalShadow::Page& GlobalShadow::find_page(std::uint64_t number) {
-  std::unique_ptr<Page>& page = pages_[number];
-  if (page == nullptr) {
+  auto found = pages_.find(number);
+  if (found == pages_.end()) {
     if (spare_.empty()) {
-      page = std::make_unique<Page>();
+      found = pages_.emplace(number, std::make_unique<Page>()).first;
     } else {
-      page = std::move(spare_.back());
+      Pages::node_type node = std::move(spare_.back());
       spare_.pop_back();
-      clear_all(page->cells.data(), page->cells.size());
-      page->stored = false;
+      node.key() = number;
+      clear_all(node.mapped()->cells.data(), node.mapped()->cells.size());
+      node.mapped()->stored = false;
+      found = pages_.insert(std::move(node)).position;
     }
   }
-  recent_[number % recent_.size()] = {number, page.get()};
-  return *page;
+  Page& page = *found->second;
+  recent_[number % recent_.size()] = {number, &page};
+  return page;
 }
 
 bool GlobalShadow::touched(std::uint64_t address, std::uint64_t bytes, bool written) const {

@@ -84,9 +84,10 @@ class GlobalShadow : public Shadow {
   };
   Page& find_page(std::uint64_t number);
 
-  std::unordered_map<std::uint64_t, std::unique_ptr<Page>> pages_;
-  std::vector<std::unique_ptr<Page>> spare_;
-  std::array<Recent, 256> recent_;
+  using Pages = std::unordered_map<std::uint64_t, std::unique_ptr<Page>>;
+  Pages pages_;
+  std::vector<Pages::node_type> spare_;
+  std::array<Recent, 1024> recent_;
 };
 
 // What the detector knows of a launch's memory and keeps for later launches of the device: new memory costs

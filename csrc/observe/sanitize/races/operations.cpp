@@ -36,8 +36,8 @@ bool same_cells(const TmemRange& a, const TmemRange& b) {
          a.columns == b.columns;
 }
 
-std::vector<const View*> known_by(const std::vector<ViewPtr>& views) {
-  std::vector<const View*> all;
+std::vector<const View*, Pooled<const View*>> known_by(const Views& views) {
+  std::vector<const View*, Pooled<const View*>> all;
   all.reserve(views.size());
   for (const ViewPtr& view : views) all.push_back(view.get());
   return all;
@@ -77,7 +77,7 @@ void RaceDetector::place(Threads& threads, const Actor& actor, const AsyncOp& op
     const Channel* const channel = threads.find_channel(line, warp, at);
     if (channel == nullptr) return;
     for (ViewPtr& view : made.views) {
-      auto more = std::make_shared<View>(*view);
+      auto more = make_pooled<View>(*view);
       more->seen.raise(channel->slot, channel->count);
       view = std::move(more);
     }
@@ -123,7 +123,7 @@ void RaceDetector::performed(const Actor& actor, const AsyncOp& op, const Footpr
   Actor issuer = actor;
   issuer.position = made.record.position;
   Record record = made.record;
-  const std::vector<const View*> views = known_by(made.views);
+  const auto views = known_by(made.views);
   const auto touch_all = [&](const std::vector<Range>& ranges, bool writes) {
     Judgement judgement(findings, issuer, record, views);
     judgement.writes = writes;
@@ -201,8 +201,8 @@ void RaceDetector::place_copy(ClusterRaces& cluster, const AsyncOp& op, const Ra
 void RaceDetector::perform_tensor(ClusterRaces& cluster, const Actor& actor, const Issued& op,
                                   const Footprint& footprint) {
   if (footprint.tmem_reads.empty() && footprint.tmem_writes.empty()) return;
-  const std::uint32_t number = cluster.tensor.enter(op.record);
-  const std::vector<const View*> views = known_by(op.views);
+  const std::uint32_t number = cluster.tensor().enter(op.record);
+  const auto views = known_by(op.views);
   Judgement judgement(findings, actor, op.record, views);
   judgement.threads = &cluster.threads;
   for (const bool writes : {false, true}) {
@@ -296,7 +296,7 @@ void RaceDetector::tensor_memory(const Actor& actor, const TmemUse& use) {
   judgement.tensor_found = found;
   judgement.writes = use.op != Op::kLoad;
   judgement.met = record.clock;
-  Shadow::Touch touch{.record = cluster.tensor.enter(record), .writes = judgement.writes};
+  Shadow::Touch touch{.record = cluster.tensor().enter(record), .writes = judgement.writes};
   touch_tensor(cluster, judgement, touch, use.range);
   if (use.op == Op::kDealloc) cluster.forget_tensor(use.range);
 }

@@ -12,13 +12,14 @@ bool same(const Record& a, const Record& b) {
 }  // namespace
 
 std::uint32_t Records::enter(const Record& record) {
-  std::uint32_t& recent = recent_[(record.pc ^ record.slot * 37u) % recent_.size()];
-  if (recent != 0 && same(all_[recent], record)) return recent;
+  Recent& recent = recent_[(record.pc ^ record.slot * 37u) % recent_.size()];
+  const bool alike = recent.number != 0 && recent.clock == record.clock;
+  if (alike && same(all_[recent.number], record)) return recent.number;
   // A launch of that many different accesses loses the oldest ones' places in reports, not their order.
-  if (all_.size() > kMost) return recent != 0 ? recent : kMost;
-  recent = static_cast<std::uint32_t>(all_.size());
+  if (all_.size() > kMost) return recent.number != 0 ? recent.number : kMost;
+  recent = {static_cast<std::uint32_t>(all_.size()), record.clock};
   all_.push_back(record);
-  return recent;
+  return recent.number;
 }
 
 }  // namespace sglab::emu::races

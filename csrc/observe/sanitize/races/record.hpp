@@ -45,7 +45,7 @@ class Records {
   Records() { clear(); }
   void clear() {
     all_.assign(1, {});
-    recent_.fill(0);
+    recent_.fill({});
   }
   const Record& operator[](std::uint32_t number) const { return all_[number]; }
   // A number for this record: that of an earlier one if the two are the same but for their position.
@@ -55,7 +55,11 @@ class Records {
 
  private:
   std::vector<Record> all_;
-  std::array<std::uint32_t, 256> recent_;
+  // The clock is mostly what differs, and is asked for where the record has not to be fetched for it.
+  struct Recent {
+    std::uint32_t number = 0, clock = 0;
+  };
+  std::array<Recent, 256> recent_;
 };
 
 }  // namespace sglab::emu::races

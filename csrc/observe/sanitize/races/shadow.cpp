@@ -12,6 +12,7 @@ void Shadow::clear() {
   joins_.clear();
   joined_ = 0;
   recent_full_.fill(0);
+  recent_strange_.fill({});
 }
 
 // `known`: a record that was found ordered, whichever lane.
@@ -42,6 +43,9 @@ std::uint32_t Shadow::with_reader(std::uint32_t reads, const Touch& touch, Judge
   const std::uint64_t key = std::uint64_t{before} << 32 | touch.record;
   std::uint64_t& recent = recent_full_[(before * 31u + touch.record) % recent_full_.size()];
   if (recent == key) return reads;
+  const std::uint64_t cluster = records_[touch.record].cluster;
+  Strange& strange = recent_strange_[before % recent_strange_.size()];
+  if (strange.set == before && strange.cluster == cluster && judge.alone()) return reads;
   if (!joins_.empty()) {
     if (const Joined& known = joined(key); known.key == key) return known.after;
   }
@@ -54,6 +58,9 @@ std::uint32_t Shadow::with_reader(std::uint32_t reads, const Touch& touch, Judge
     }
     if (readers.full()) {
       recent = key;
+      if (std::none_of(old.begin(), old.end(),
+                       [&](std::uint32_t number) { return records_[number].cluster == cluster; }))
+        strange = {cluster, before};
       return reads;
     }
   } else {

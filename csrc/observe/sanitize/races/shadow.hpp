@@ -21,6 +21,8 @@ class Judge {
   virtual Verdict judge(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) = 0;
   // The same, without looking for a race: is it in this access's past?
   virtual bool past(const Record& earlier) = 0;
+  // Whether nothing that another cluster did is in its past.
+  virtual bool alone() const = 0;
   // Which of the touched words is asked about; whether the last verdict is for that one alone.
   std::size_t word = 0;
   bool each_word = false;
@@ -170,6 +172,12 @@ class Shadow {
   std::size_t joined_ = 0;  // in use
   // The last sets that had no room for a record.
   std::array<std::uint64_t, 256> recent_full_{};
+  // The last full sets of which no record is of a cluster: what all CTAs of a grid read.
+  struct Strange {
+    std::uint64_t cluster = 0;
+    std::uint32_t set = 0;  // with kFlag; 0: none
+  };
+  std::array<Strange, 64> recent_strange_{};
 };
 
 }  // namespace sglab::emu::races

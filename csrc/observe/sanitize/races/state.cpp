@@ -30,7 +30,7 @@ void ClusterRaces::forget_tensor(const TmemRange& range) {
   std::vector<Shadow::Cell>& cells = tensor_of(range.rank);
   for (std::uint32_t at = 0; at < cells.size(); ++at) {
     const std::uint32_t column = at * Shadow::kBlockWords % kTensorColumns;  // allocations hold whole blocks
-    if (column >= range.column && column < range.column + range.columns) tensor.forget(cells[at]);
+    if (column >= range.column && column < range.column + range.columns) tensor().forget(cells[at]);
   }
 }
 

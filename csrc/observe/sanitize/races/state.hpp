@@ -27,9 +27,12 @@ struct BarrierViews {
   View gathering;
   std::array<Ended, 8> ended;  // by phase % 8
 
+  static void* operator new(std::size_t bytes) { return Pool::take(bytes); }
+  static void operator delete(void* memory, std::size_t bytes) { Pool::leave(memory, bytes); }
+
   // `over` is the phase that has gathered.
   void end(std::uint64_t over) {
-    ended[over % ended.size()] = {over, std::make_shared<View>(std::move(gathering))};
+    ended[over % ended.size()] = {over, make_pooled<View>(std::move(gathering))};
     gathering = View{};
     phase = over + 1;
   }
@@ -44,10 +47,12 @@ struct MbarrierViews {
   std::optional<Record> initialised;
 };
 
+using Views = std::vector<ViewPtr, Pooled<ViewPtr>>;
+
 // An operation between its issue and its completion.
 struct Issued {
-  std::vector<ViewPtr> views;       // of the issuing threads,
-  std::vector<std::uint8_t> warps;  // whose warp in its warpgroup is that of this bit
+  Views views;                                            // of the issuing threads,
+  std::vector<std::uint8_t, Pooled<std::uint8_t>> warps;  // whose warp in its warpgroup is that of this bit
   Record record;
   std::uint32_t write_slot = 0;  // of its writes, if not the record's
   std::uint32_t signals = 0;     // still to come: cp.async: lanes, others: mbarriers
@@ -74,17 +79,25 @@ struct ClusterRaces {
   SpareShadows& spare;
   const std::uint64_t number;  // Cluster::index, of its own: the object serves later clusters
   Threads threads;
-  Shadow shared, tensor;
+  Shadow shared;
   std::vector<std::vector<Shadow::Cell>> shared_cells, tensor_cells;  // by rank
   std::vector<std::vector<std::uint8_t>> shared_values;               // as threads have written them; by rank
   std::vector<std::array<std::unique_ptr<BarrierViews>, 16>> barriers;  // by rank; made by the first arrival
   BarrierViews cluster_barrier;
-  std::unordered_map<std::uint32_t, MbarrierViews> mbarriers;  // by shared::cluster address
-  std::unordered_map<std::uint64_t, Issued> operations;        // by number
-  std::unordered_map<std::uint64_t, Leavings> left;            // by shared::cluster address
-  std::vector<std::map<std::uint32_t, Visit>> visits;          // by rank; the last of each slot
-  std::vector<Party> exits;                                    // by rank: of a CTA's last threads
+  PooledMap<std::uint32_t, MbarrierViews> mbarriers;   // by shared::cluster address
+  PooledMap<std::uint64_t, Issued> operations;         // by number
+  std::unordered_map<std::uint64_t, Leavings> left;    // by shared::cluster address
+  std::vector<std::map<std::uint32_t, Visit>> visits;  // by rank; the last of each slot
+  std::vector<Party> exits;                            // by rank: of a CTA's last threads
 
+  static void* operator new(std::size_t bytes) { return Pool::take(bytes); }
+  static void operator delete(void* memory, std::size_t bytes) { Pool::leave(memory, bytes); }
+
+  // Of tensor memory; made at first use.
+  Shadow& tensor() {
+    if (tensor_ == nullptr) tensor_ = std::make_unique<Shadow>();
+    return *tensor_;
+  }
   MbarrierViews& mbarrier(std::uint32_t address);
   // By shared::cluster address. Most CTAs of a large grid may leave without touching their shared memory, so
   // it is shadowed only when one does.
@@ -106,6 +119,9 @@ struct ClusterRaces {
   static constexpr std::uint32_t kTensorLanes = 16, kTensorColumns = 512;
   std::vector<Shadow::Cell>& tensor_of(std::uint32_t rank);
   void forget_tensor(const TmemRange& range);
+
+ private:
+  std::unique_ptr<Shadow> tensor_;
 };
 
 }  // namespace sglab::emu::races

@@ -8,7 +8,7 @@ namespace {
 ViewPtr both(const ViewPtr& a, const ViewPtr& b) {
   if (a == nullptr || a == b) return b;
   if (b == nullptr) return a;
-  auto joined = std::make_shared<View>(*a);
+  auto joined = make_pooled<View>(*a);
   joined->join(*b);
   joined->tensor.join(b->tensor);
   return joined;
@@ -21,7 +21,7 @@ Threads::Threads(const Cluster& cluster) : cluster_(cluster.index), teams_(clust
     Strand strand;
     strand.lanes = warp.live;
     strand.slot = new_slot();
-    strand.view = std::make_shared<View>();
+    strand.view = make_pooled<View>();
     strand.view->seen.raise(strand.slot, strand.clock);
     teams_[warp.slot].strands.push_back(std::move(strand));
   }
@@ -33,7 +33,7 @@ void Threads::split(Team& team, std::uint32_t lanes) {
     if (part == 0 || part == team.strands[i].lanes) continue;
     Strand made = team.strands[i];
     made.lanes = part;
-    made.view = std::make_shared<View>(*made.view);
+    made.view = make_pooled<View>(*made.view);
     if (made.accessed >= made.met) {
       // Lanes that leave know nothing of what the others have done since they all met.
       made.view->lanes.push_back({made.slot, made.clock, part, {}});
@@ -89,7 +89,7 @@ void Threads::meet(const Warp& warp, std::uint32_t lanes) {
 }
 
 View& Threads::change(Strand& strand) {
-  if (strand.view.use_count() > 1) strand.view = std::make_shared<View>(*strand.view);
+  if (strand.view.use_count() > 1) strand.view = make_pooled<View>(*strand.view);
   return *strand.view;
 }
 

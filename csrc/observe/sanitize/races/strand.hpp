@@ -104,7 +104,7 @@ class Threads {
 
  private:
   struct Team {
-    std::vector<Strand> strands;
+    std::vector<Strand, Pooled<Strand>> strands;
     std::vector<std::uint32_t> spare;        // slots of strands that have joined others
     std::vector<std::uint32_t> spare_clock;  // and how far they had come
   };
@@ -114,7 +114,7 @@ class Threads {
   std::uint64_t cluster_;
   std::uint32_t slots_ = 0;
   std::vector<Team> teams_;  // by Warp::slot
-  std::unordered_map<std::uint64_t, Channel> channels_;
+  PooledMap<std::uint64_t, Channel> channels_;
 };
 
 }  // namespace sglab::emu::races

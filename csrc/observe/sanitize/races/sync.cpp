@@ -168,7 +168,7 @@ void RaceDetector::mbarrier(const Actor& actor, const MbarrierEvent& event) {
     });
   }
   if (event.status != MbarrierStatus::kPhaseComplete) return;
-  object.ended = std::make_shared<View>(object.gathering);
+  object.ended = make_pooled<View>(object.gathering);
   ++object.times;
 }
 
@@ -266,7 +266,7 @@ void RaceDetector::fenced(const Actor& actor, const Fence& fence) {
 // tcgen05.fence::before_thread_sync: also operations that have not completed are ordered before what comes,
 // for those that form a pipeline with them.
 void RaceDetector::fence_tensor(Threads& threads, Strand& strand, const Actor& actor) {
-  auto before = std::make_shared<View>();
+  auto before = make_pooled<View>();
   before->tensor = strand.view->seen;
   before->tensor.join(strand.view->tensor);
   for (std::uint32_t rest = strand.lanes; rest != 0; rest &= rest - 1) {
@@ -323,7 +323,7 @@ void RaceDetector::leave_at(Leavings& all, Threads& threads, Strand& strand, con
       if (left.cluster != made.cluster || left.cta != made.cta || left.scope != scope || left.weak != weak)
         continue;
       if (left.view == view) return;
-      auto joined = std::make_shared<View>(*left.view);
+      auto joined = make_pooled<View>(*left.view);
       joined->join(*view);
       left.view = std::move(joined);
       return;
