@@ -67,7 +67,7 @@ def named_barriers(code: Code) -> int:
 def _instructions(code: Code) -> Iterator[tuple[list[str], list[str]]]:
     """The parts of each opcode, and the operands as they are written."""
     for line, opcode, *_ in code.rows:
-        if line:
+        if line and opcode:
             written = code.text(line).partition(opcode)[2].partition(";")[0]
             yield opcode.split("."), [operand.strip() for operand in written.split(",")]
 
