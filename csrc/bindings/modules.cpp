@@ -288,9 +288,10 @@ void sglab::bindings::register_modules(nb::module_& module) {
              "(version, target, [(entry, parameters as Kernel.params, reqntid, maxntid, "
              "reqnctapercluster)]): what a "
              "module says about its entries, by the rules by which Module reads it; bodies are passed over.");
-  module.def("entry_words", words_rows, "ptx"_a, "entry"_a,
-             "(opcode, [(is an address, names)]) of every instruction of an entry, by its text alone, so that "
-             "what only a GPU knows is there; without labels and guards. Empty if there is no such entry.");
+  module.def(
+      "entry_words", words_rows, "ptx"_a, "entry"_a,
+      "(opcode, [(is an address, names)]) of every instruction of an entry, by its text alone, so that "
+      "what only a GPU knows is there; without labels and guards. Empty if there is no such entry.");
   module.def("entry_mentions", words_mention, "ptx"_a, "entry"_a, "word"_a,
              "Whether an operand of an entry's instructions has this name in it.");
 }

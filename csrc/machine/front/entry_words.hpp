@@ -17,9 +17,9 @@ struct WordsStatement {
   std::vector<WordsOperand> operands;
 };
 
-// The instructions of an entry, without labels and guards, by names alone: what only a GPU knows is among them.
-// Empty if the text has no such entry. In time linear in the text's length. Throws PtxError where parse_header
-// does; Interrupted as there.
+// The instructions of an entry, without labels and guards, by names alone: what only a GPU knows is among
+// them. Empty if the text has no such entry. In time linear in the text's length. Throws PtxError where
+// parse_header does; Interrupted as there.
 std::vector<WordsStatement> entry_words(std::string_view text, std::string_view entry,
                                         const std::function<bool()>& interrupted = {});
 

@@ -124,7 +124,7 @@ class Parser {
   std::vector<Pending> pending_;
   std::unordered_map<std::string_view, std::uint32_t> opcode_ids_;
   std::unordered_map<std::string_view, std::uint32_t> function_ids_;
-  std::unordered_map<std::uint64_t, std::uint32_t> latest_location_;  // by file, line and column
+  std::unordered_map<std::uint64_t, std::uint32_t> latest_location_;          // by file, line and column
   std::vector<std::pair<std::string_view, std::string_view>> passed_bodies_;  // of entries, by name
 };
 
