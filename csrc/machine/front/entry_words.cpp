@@ -1,5 +1,6 @@
 #include "machine/front/entry_words.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "machine/float/environment.hpp"
@@ -90,6 +91,20 @@ class Words {
 };
 
 }  // namespace
+
+void Parser::pass_body() {
+  scan_.peek();
+  const std::size_t start = scan_.offset();
+  scan_.skip_braces();
+  const std::string_view braced = scan_.since(start);
+  passed_bodies_.emplace_back(current().name, braced.substr(1, braced.size() - 2));
+}
+
+std::string_view Parser::passed_body(std::string_view entry) const {
+  const auto found =
+      std::ranges::find(passed_bodies_, entry, &std::pair<std::string_view, std::string_view>::first);
+  return found != passed_bodies_.end() ? found->second : std::string_view();
+}
 
 std::vector<WordsStatement> entry_words(std::string_view text, std::string_view entry,
                                         const std::function<bool()>& interrupted) {

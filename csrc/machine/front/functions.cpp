@@ -211,20 +211,6 @@ void Parser::place_parameters() {
   current().parameter_bytes = static_cast<std::uint32_t>(at);
 }
 
-void Parser::pass_body() {
-  scan_.peek();
-  const std::size_t start = scan_.offset();
-  scan_.skip_braces();
-  const std::string_view braced = scan_.since(start);
-  passed_bodies_.emplace_back(current().name, braced.substr(1, braced.size() - 2));
-}
-
-std::string_view Parser::passed_body(std::string_view entry) const {
-  const auto found =
-      std::ranges::find(passed_bodies_, entry, &std::pair<std::string_view, std::string_view>::first);
-  return found != passed_bodies_.end() ? found->second : std::string_view();
-}
-
 // What a header leaves out: the rest of a declaration, up to its semicolon or over its body.
 void Parser::pass_declaration(bool has_body) {
   for (;;) {
