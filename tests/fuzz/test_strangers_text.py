@@ -20,7 +20,7 @@ from sglab.gpu.places import paths_once
 from sglab.gpu.pointer_accesses import float_pointers
 from sglab.widgets.kernel_debugger.code import _without_debug_sections
 from sglab_fuzz import process
-from tests.fuzz.test_long_texts import HEADER, entry
+from tests.support.emulator.module_text import HEADER, entry
 
 ROOT = Path(__file__).parents[2]
 LONG = 1_000_000
