@@ -15,7 +15,7 @@ from sglab import gpu
 from sglab.events.timing.occupancy import named_barriers
 from sglab.gpu import core
 from sglab.gpu.code import Code
-from sglab.gpu.entry_text import meets_as_a_grid
+from sglab.gpu.entry_text import instructions_of, meets_as_a_grid
 from sglab.gpu.places import paths_once
 from sglab.gpu.pointer_accesses import float_pointers
 from sglab.widgets.kernel_debugger.code import _without_debug_sections
@@ -70,9 +70,21 @@ def test_addresses_that_mix_many_parameters_are_given_up() -> None:
 
 
 def test_an_access_after_a_line_number_counts() -> None:
-    """.loc ends with its line, not with a semicolon."""
+    """.loc does not end with a semicolon."""
     body = "ld.param.u64 %d1, [x];\n ld.global.f32 %f1, [%d1];\n .loc 1 2 3\n ld.global.u32 %r1, [%d1];\n"
     assert float_pointers(entry(body).replace("k()", "k(.param .u64 x)"), "k") == {}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ".loc 1 2 3 ret;",
+        ".loc 1 2 3, function_name name, inlined_at 1 2 3 ret;",
+        ".loc 1 2 3, function_name name + 8,\n inlined_at 1\n 2 3 // }\n ret;",
+    ],
+)
+def test_an_instruction_follows_a_place(place: str) -> None:
+    assert instructions_of(entry(place), "k") == [("ret", []), ("ret", [])]
 
 
 def test_what_is_in_a_string_is_no_comment() -> None:

@@ -42,13 +42,28 @@ class Words {
     }
   }
 
-  // .loc ends with its line; others, such as .reg, with a semicolon.
+  // .loc ends with its last attribute; others, such as .reg, with a semicolon.
   void directive() {
     scan_.expect('.');
-    if (scan_.at_word() && scan_.word() == "loc") return scan_.skip_line();
+    if (scan_.at_word() && scan_.word() == "loc") return location();
     for (char next = scan_.peek(); next != ';' && next != '\0'; next = scan_.peek()) {
       poll_.step();
       pass(next);
+    }
+  }
+
+  // As the parser's own.
+  void location() {
+    const auto numbers = [&] {
+      while (scan_.at_number()) scan_.number();
+    };
+    numbers();
+    while (scan_.accept(',')) {
+      if (scan_.word() == "function_name") {
+        scan_.word();
+        scan_.accept('+');
+      }
+      numbers();
     }
   }
 
