@@ -5,6 +5,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -12,6 +13,7 @@
 #include "bindings/errors.hpp"
 #include "bindings/session.hpp"
 #include "bindings/statements.hpp"
+#include "machine/front/entry_words.hpp"
 #include "machine/front/error.hpp"
 #include "machine/program/register_names.hpp"
 #include "machine/program/shared_layout.hpp"
@@ -142,23 +144,34 @@ std::vector<std::tuple<std::uint64_t, std::uint64_t, std::string>> variable_rows
   return rows;
 }
 
+// PTX as it is read once, without a copy where it has UTF-8.
+class ReadOnce {
+ public:
+  explicit ReadOnce(const nb::str& ptx) {
+    Py_ssize_t size = 0;
+    const char* const text = PyUnicode_AsUTF8AndSize(ptx.ptr(), &size);  // it stays as long as `ptx`
+    if (text != nullptr) {
+      view_ = {text, static_cast<std::size_t>(size)};
+    } else {
+      PyErr_Clear();
+      replaced_ = ptx_text(ptx);
+      view_ = replaced_;
+    }
+  }
+  std::string_view view() const { return view_; }
+
+ private:
+  std::string replaced_;
+  std::string_view view_;
+};
+
 nb::tuple header(const nb::str& ptx, const nb::str& name) {
   const std::string called = text_name(name);
-  std::string replaced;
-  Py_ssize_t size = 0;
-  const char* text = PyUnicode_AsUTF8AndSize(ptx.ptr(), &size);  // not copied; it stays as long as `ptx`
-  if (text == nullptr) {
-    PyErr_Clear();
-    replaced = ptx_text(ptx);
-    text = replaced.data();
-    size = static_cast<Py_ssize_t>(replaced.size());
-  }
+  const ReadOnce text(ptx);
   Module module;
   {
     const nb::gil_scoped_release release;
-    read(called, [&] {
-      module = parse_header({text, static_cast<std::size_t>(size)}, called, bindings::check_signals);
-    });
+    read(called, [&] { module = parse_header(text.view(), called, bindings::check_signals); });
   }
   nb::list entries;
   for (const Function& function : module.functions) {
@@ -168,6 +181,39 @@ nb::tuple header(const nb::str& ptx, const nb::str& name) {
                                   extent_or_none(function.reqnctapercluster)));
   }
   return nb::make_tuple(version_of(module), module.target, entries);
+}
+
+std::vector<WordsStatement> words_of(const ReadOnce& text, const nb::str& entry) {
+  const std::string name = text_name(entry);
+  std::vector<WordsStatement> found;
+  const nb::gil_scoped_release release;
+  read(name, [&] { found = entry_words(text.view(), name, bindings::check_signals); });
+  return found;
+}
+
+nb::list words_rows(const nb::str& ptx, const nb::str& entry) {
+  const ReadOnce text(ptx);
+  nb::list all;
+  for (const WordsStatement& statement : words_of(text, entry)) {
+    nb::list operands;
+    for (const WordsOperand& operand : statement.operands) {
+      nb::list names;
+      for (const std::string_view name : operand.names) names.append(std::string(name));
+      operands.append(nb::make_tuple(operand.address, names));
+    }
+    all.append(nb::make_tuple(std::string(statement.opcode), operands));
+  }
+  return all;
+}
+
+bool words_mention(const nb::str& ptx, const nb::str& entry, const std::string& word) {
+  const ReadOnce text(ptx);
+  for (const WordsStatement& statement : words_of(text, entry)) {
+    for (const WordsOperand& operand : statement.operands) {
+      if (std::ranges::find(operand.names, word) != operand.names.end()) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -242,4 +288,10 @@ void sglab::bindings::register_modules(nb::module_& module) {
              "(version, target, [(entry, parameters as Kernel.params, reqntid, maxntid, "
              "reqnctapercluster)]): what a "
              "module says about its entries, by the rules by which Module reads it; bodies are passed over.");
+  module.def(
+      "entry_words", words_rows, "ptx"_a, "entry"_a,
+      "(opcode, [(is an address, names)]) of every instruction of an entry, by its text alone, so that "
+      "what only a GPU knows is there; without labels and guards. Empty if there is no such entry.");
+  module.def("entry_mentions", words_mention, "ptx"_a, "entry"_a, "word"_a,
+             "Whether an operand of an entry's instructions has this name in it.");
 }

@@ -111,7 +111,16 @@ def compiled_cuda(
 
 def _by_name(ptx: str, key: str) -> str:
     """Line tables name the source by its name alone, not by its copy in the cache."""
-    return re.sub(rf'(\.file\s+\d+\s+")[^"]*/{key}\.[^/"]+/', r"\1", ptx)
+    return "".join(_file_by_name(line, f"/{key}.") for line in ptx.splitlines(keepends=True))
+
+
+def _file_by_name(line: str, folder: str) -> str:
+    """.file 1 "/cache/nvcc/<key>.<random>/kernel.cu" -> .file 1 "kernel.cu"."""
+    if folder not in line or not line.lstrip().startswith(".file"):
+        return line
+    before, _, path = line.partition('"')
+    name = path.rpartition(folder)[2].partition("/")[2]
+    return f'{before}"{name}' if name else line
 
 
 def _run(nvcc: Path, source: str, name: str, flags: Sequence[str], folder: Path) -> None:

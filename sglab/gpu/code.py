@@ -83,7 +83,7 @@ class Code(Sequence[Instruction]):
 
     def __init__(self, name: str, ptx: str, kernel: core.Kernel) -> None:
         self._name, self.kernel = name, kernel
-        self.rows: Sequence[Any] = with_callers(ptx, kernel.code())
+        self.rows: Sequence[Any] = with_callers(ptx, kernel.code(), kernel.source_files)
         self._text = ptx.splitlines()
         self._made: dict[int, Instruction] = {}  # a session asks for one at each step
 

@@ -1,26 +1,24 @@
-"""The text of one entry of a PTX module."""
+"""What the text of one entry of a PTX module says, whether or not the emulator runs it."""
 
 from __future__ import annotations
 
-import re
+from sglab.gpu import core
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+Operand = tuple[bool, list[str]]
+"""Whether it is an address, and the names in it."""
 
 
-def entry_body(ptx: str, entry: str) -> str:
-    """What is between an entry's braces; empty if it is not found."""
-    text = _COMMENT.sub(" ", ptx)
-    begin = re.search(rf"\.entry\s+{re.escape(entry)}\s*\(", text)
-    if begin is None or (first := text.find("{", begin.end())) < 0:
-        return ""
-    depth = 0
-    for brace in re.finditer(r"[{}]", text[first:]):
-        depth += 1 if brace[0] == "{" else -1
-        if depth == 0:
-            return text[first + 1 : first + brace.start()]
-    return ""
+def instructions_of(ptx: str, entry: str) -> list[tuple[str, list[Operand]]]:
+    """The opcode and the operands of each instruction of an entry; empty where the text has no such entry."""
+    try:
+        return core.entry_words(ptx, entry)
+    except core.PtxError:
+        return []
 
 
 def meets_as_a_grid(ptx: str, entry: str) -> bool:
     """Whether an entry waits for its whole grid: cooperative groups find the grid's barrier through %envreg1 and 2."""
-    return "%envreg1" in entry_body(ptx, entry)
+    try:
+        return core.entry_mentions(ptx, entry, "%envreg1")
+    except core.PtxError:
+        return False  # the driver's compiler will say what is wrong

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 Line = tuple[str, int]
-_PATH = re.compile(r"(?:/|\b[A-Za-z]:[\\/])[^\s:,()\[\]]+(?=:\d)")
-"""Of a file, with its folders, before a line's number."""
+_WORD = re.compile(r"(?P<drive>\b[A-Za-z]:(?=[\\/]))?[^\s:,()\[\]]+(?P<line>(?=:\d))?")
+"""A word of a message; before a line's number it ends with a file, whose path begins at a drive or a slash."""
 LIBRARIES = re.compile(
     r"(^|/)(cu(da)?[^/]*/(bin/\.\./)?(targets|include)/|(cute|cutlass|triton|nvidia_cutlass_dsl|numba|numba_cuda)/)"
 )
@@ -51,14 +51,19 @@ def paths_once(message: str) -> str:
     met: dict[str, str] = {}
 
     def shown(found: re.Match[str]) -> str:
-        path = found[0]
+        begin = 0 if found["drive"] else found[0].find("/")
+        if found["line"] is None or begin < 0:
+            return found[0]
+        return found[0][:begin] + once(found[0][begin:])
+
+    def once(path: str) -> str:
         name = re.split(r"[/\\]", path)[-1]
         if name in met:
             return name if met[name] == path else path
         met[name] = path
         return path
 
-    return _PATH.sub(shown, message)
+    return _WORD.sub(shown, message)
 
 
 def own_place(chain: Sequence[Line]) -> Line | None:

@@ -7,18 +7,11 @@ two parameters says nothing.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 
-from sglab.gpu.entry_text import entry_body
+from sglab.gpu.entry_text import Operand, instructions_of
 
-_STATEMENT = re.compile(
-    r"\s*(?:[\w$%]+\s*:\s*)*(?:@\s*!?\s*[\w$%]+\s+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>.*)", re.DOTALL
-)
-_NAME = re.compile(r"[A-Za-z_$%][\w$%]*")
-_OPERAND = re.compile(r"\[[^\[\]]*\]?|\{[^{}]*\}?|[^,\[\]{}]+")  # an open bracket without its end is one, too
-_SCOPES = "{} \t\r\n\f\v"
 _FLOATS = {
     "f16": "float16",
     "f16x2": "float16",
@@ -32,29 +25,35 @@ _PAIRS = {("float32", "complex64"), ("float64", "complex128"), ("float16", "comp
 _ACCESSES = frozenset({"ld", "ldu", "st", "atom", "red"})
 _ROUNDS = 16
 """Most passes over a body until no register is learnt to hold an address; loops need two or three."""
+_MOST_MIXED = 64
+"""Parameters that one register's address is followed to."""
+
+_Statement = tuple[list[str], list[Operand]]
 
 
 @lru_cache(maxsize=64)
 def float_pointers(ptx: str, entry: str) -> dict[str, str]:
     """Parameters of an entry through which nothing but one floating-point type is accessed: float16, bfloat16, float32
     or float64 by name. Empty where the text cannot be followed."""
-    statements = list(_statements(entry_body(ptx, entry)))
+    statements = [(_parts(opcode), operands) for opcode, operands in instructions_of(ptx, entry)]
     if any(opcode[0] in ("call", "alloca", "brx") for opcode, _ in statements):
         return {}
     roots = _roots(statements)
+    if any(len(found) > _MOST_MIXED for found in roots.values()):
+        return {}
     types: dict[str, set[str]] = {}
     for opcode, operands in statements:
-        if opcode[:2] == ("ld", "param"):
+        if opcode[:2] == ["ld", "param"]:
             continue
-        for position, operand in enumerate(operands):
-            names = set().union(*(roots.get(name, set()) for name in _NAME.findall(operand)))
-            if operand.startswith("["):
-                kind = _FLOATS.get(opcode[-1], "") if opcode[0] in _ACCESSES and len(names) == 1 else ""
+        for position, (address, names) in enumerate(operands):
+            found = _united(roots, names)
+            if address:
+                kind = _FLOATS.get(opcode[-1], "") if opcode[0] in _ACCESSES and len(found) == 1 else ""
             elif position and opcode[0] not in ("ld", "ldu") and (opcode[0] in _ACCESSES or opcode[0] == "cp"):
                 kind = ""  # the address itself is stored: who knows what comes of it
             else:
                 continue
-            for name in names:
+            for name in found:
                 types.setdefault(name, set()).add(kind)
     return {name: next(iter(kinds)) for name, kinds in types.items() if len(kinds) == 1 and "" not in kinds}
 
@@ -77,33 +76,34 @@ def contradicts(accessed: str, dtype: str, itemsize: int) -> str:
     )
 
 
-def _statements(body: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """The parts of each instruction's opcode, and its operands."""
-    for each in body.split(";"):
-        text = each.lstrip(_SCOPES).rstrip()
-        found = _STATEMENT.fullmatch(text)
-        if found and not text.startswith("."):
-            operands = [one.strip() for one in _OPERAND.findall(found["operands"]) if one.strip()]
-            yield tuple(re.split(r"[.:]+", found["opcode"])), operands
+def _parts(opcode: str) -> list[str]:
+    """ld.global.L2::128B.f32 -> ld, global, L2, 128B, f32."""
+    return [part for part in opcode.replace(":", ".").split(".") if part]
 
 
-def _roots(statements: list[tuple[tuple[str, ...], list[str]]]) -> dict[str, set[str]]:
-    """Registers that hold an address made of parameters -> which."""
+def _united(roots: dict[str, set[str]], names: Iterable[str]) -> set[str]:
+    return set().union(*(roots.get(name, set()) for name in names))
+
+
+def _roots(statements: list[_Statement]) -> dict[str, set[str]]:
+    """Registers that hold an address made of parameters -> which; of more than _MOST_MIXED, not all."""
     roots: dict[str, set[str]] = {}
     for _ in range(_ROUNDS):
         before = sum(map(len, roots.values()))
         for opcode, operands in statements:
-            loads = opcode[0] in _ACCESSES and opcode[1:2] != ("param",)
-            if len(operands) < 2 or loads or operands[0].startswith("["):
+            loads = opcode[0] in _ACCESSES and opcode[1:2] != ["param"]
+            if len(operands) < 2 or loads or operands[0][0]:
                 continue  # what is loaded is no address of a parameter
-            sources = [name for operand in operands[1:] for name in _NAME.findall(operand)]
-            if opcode[:2] == ("ld", "param"):
+            sources = [name for _, names in operands[1:] for name in names]
+            if opcode[:2] == ["ld", "param"]:
                 made = set(sources) if opcode[-1] in ("u64", "b64", "s64") else set()
             else:
-                made = set().union(*(roots.get(name, set()) for name in sources))
+                made = _united(roots, sources)
             if made:
-                for name in _NAME.findall(operands[0]):
-                    roots.setdefault(name, set()).update(made)
+                for name in operands[0][1]:
+                    known = roots.setdefault(name, set())
+                    if len(known) <= _MOST_MIXED:
+                        known.update(made)
         if sum(map(len, roots.values())) == before:
             break
     return roots

@@ -19,7 +19,7 @@ from sglab.stepping.matrix_moves import matrix_places, matrix_source, moves_8x8,
 from sglab.stepping.shuffles import shuffled
 
 _GUARD = re.compile(r"@(!?)([%$\w.]+)\s+")
-_BRACKETS = re.compile(r"\[[^\]]*\]")
+_BRACKETS = re.compile(r"\[[^\[\]]*\]")
 _LARGE = 1 << 40  # what is larger is a pointer
 _VIEWED = {("f16", 2): np.float16, ("f32", 4): np.float32, ("f64", 8): np.float64}
 _WORD = re.compile(r"[%$A-Za-z_][\w$%]*")

@@ -67,6 +67,15 @@ class Front:
             extents = (kernel.reqntid, kernel.maxntid, kernel.reqnctapercluster)
             if extents != (signature.reqntid, signature.maxntid, signature.reqnctapercluster):
                 raise Finding(f"directives differ: {extents} in the core, {signature} in the launch interface")
+            self._compare_words(header.ptx, kernel)
+
+    def _compare_words(self, text: str, kernel: _core.Kernel) -> None:
+        """The entry's instructions as they are found without decoding; behind its own are its functions'."""
+        decoded = [opcode for opcode, _ in kernel.statements()]
+        words = [opcode for opcode, _ in _core.entry_words(text, kernel.name)]
+        calls = any(opcode.startswith("call") for opcode in words)
+        if decoded[: len(words)] != words or (len(decoded) > len(words) and not calls):
+            raise Finding(f"instructions differ: {decoded[:99]} in the core, {words[:99]} by their words")
 
 
 def target(device: str) -> Front:

@@ -9,13 +9,7 @@ import pytest
 pytest.importorskip("torch")
 
 from sglab_fuzz import process
-
-HEADER = ".version 8.8\n.target sm_100a\n.address_size 64\n"
-
-
-def entry(body: str, registers: int = 99) -> str:
-    declared = f".reg .pred %p<9>; .reg .b32 %r<{registers}>; .reg .b64 %d<9>;\n"
-    return f"{HEADER}.visible .entry k()\n{{\n{declared}{body}\nret;\n}}\n"
+from tests.support.emulator.module_text import HEADER, entry
 
 
 def accumulators(number: int) -> str:

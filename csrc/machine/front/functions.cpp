@@ -81,7 +81,7 @@ void Parser::function(bool entry, Linkage linkage) {
   }
   current().defined = true;
   if (header_only_) {
-    scan_.skip_braces();
+    pass_body();
   } else {
     body();
   }

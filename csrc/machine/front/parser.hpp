@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "machine/front/module.hpp"
@@ -19,6 +20,8 @@ class Parser {
   Parser(Module& module, std::string_view text, Poll poll, bool header_only)
       : module_(module), scan_(text), poll_(poll), header_only_(header_only) {}
   void parse();
+  // What an entry has between its braces, if only the header was read; empty if there is no such entry.
+  std::string_view passed_body(std::string_view entry) const;
 
  private:
   static constexpr std::uint32_t kLargestAlignment = 4096;  // a page: what the image itself is aligned to
@@ -63,6 +66,7 @@ class Parser {
   void place_parameters();
   void finish_function();
   void close_function();
+  void pass_body();
   void pass_declaration(bool has_body);
   bool pass_unknown();
   void pass_to_directive();
@@ -120,7 +124,8 @@ class Parser {
   std::vector<Pending> pending_;
   std::unordered_map<std::string_view, std::uint32_t> opcode_ids_;
   std::unordered_map<std::string_view, std::uint32_t> function_ids_;
-  std::unordered_map<std::uint64_t, std::uint32_t> latest_location_;  // by file, line and column
+  std::unordered_map<std::uint64_t, std::uint32_t> latest_location_;          // by file, line and column
+  std::vector<std::pair<std::string_view, std::string_view>> passed_bodies_;  // of entries, by name
 };
 
 }  // namespace sglab::emu

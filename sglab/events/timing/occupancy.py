@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from sglab.events.columns import EventColumns
@@ -10,10 +10,6 @@ from sglab.events.timing.figures import Figures
 from sglab.gpu.code import Code
 
 _ANY = 16  # barriers that a CTA can name
-# A use: the barrier, which `red` has after its result. A register that holds a number: its name and the number.
-_BARRIER = re.compile(r"\bbar(?:rier)?(?:\.cta)?\.(?:sync|arrive)\S*\s+(%?\w+)|\bbar\S*\.red\S*\s+%\w+\s*,\s*(%?\w+)")
-_NUMBER = re.compile(r"\bmov\.\w+\s+(%\w+)\s*,\s*(\d+)\s*;")
-_WRITTEN = re.compile(r"\s(%\w+)\s*,")
 
 
 def occupancy(log: EventColumns, figures: Figures, registers: int) -> int:
@@ -44,19 +40,40 @@ def named_barriers(code: Code) -> int:
     Args:
         code: the kernel's instructions.
     """
-    texts = [code.text(line) for line, *_ in code.rows if line]
-    uses = [found for text in texts if (found := _BARRIER.search(text))]
-    others = [text for text in texts if not _BARRIER.search(text)]
-    if not uses:
-        return 0
-    numbers = {found[1]: int(found[2]) for text in others if (found := _NUMBER.search(text))}
-    written = [found[1] for text in others if (found := _WRITTEN.search(text))]
+    uses: list[str] = []
+    numbers: dict[str, str] = {}  # by register
+    written: list[str] = []
+    for opcode, operands in _instructions(code):
+        place = _barrier_place(opcode)
+        if place is not None:
+            uses += operands[place : place + 1]
+        elif len(operands) > 1 and operands[0].startswith("%"):
+            written.append(operands[0])
+            if opcode[0] == "mov":
+                numbers[operands[0]] = operands[1]
     most = 0
-    for use in uses:
-        name = use[1] or use[2]
+    for name in uses:
         if name.startswith("%"):
-            if name not in numbers or written.count(name) != 1:
+            if written.count(name) != 1:
                 return _ANY
-            name = str(numbers[name])
-        most = max(most, int(name, 0) + 1)
+            name = numbers.get(name, "")
+        try:
+            most = max(most, int(name, 0) + 1)
+        except ValueError:
+            return _ANY
     return most
+
+
+def _instructions(code: Code) -> Iterator[tuple[list[str], list[str]]]:
+    """The parts of each opcode, and the operands as they are written."""
+    for line, opcode, *_ in code.rows:
+        if line and opcode:
+            written = code.text(line).partition(opcode)[2].partition(";")[0]
+            yield opcode.split("."), [operand.strip() for operand in written.split(",")]
+
+
+def _barrier_place(opcode: Sequence[str]) -> int | None:
+    """Which operand names the barrier, which `red` has after its result; None: the instruction uses no named one."""
+    if opcode[0] not in ("bar", "barrier") or "cluster" in opcode or "warp" in opcode:
+        return None
+    return 1 if "red" in opcode else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -170,8 +169,14 @@ def _file(source: SourceText, instructions: int) -> dict[str, Any]:
 
 
 def _without_debug_sections(ptx: str) -> str:
-    found = re.search(r"^[ \t]*\.section\s+\.debug", ptx, re.MULTILINE)
-    return ptx[: found.start()] if found else ptx
+    """The text up to the first of them: compilers write them last."""
+    kept = 0
+    for line in ptx.splitlines(keepends=True) if ".debug" in ptx else ():
+        words = line.split(None, 2)[:2] if ".section" in line else []
+        if len(words) == 2 and words[0] == ".section" and words[1].startswith(".debug"):
+            return ptx[:kept]
+        kept += len(line)
+    return ptx
 
 
 def _text(name: str, text: str) -> dict[str, Any]:
