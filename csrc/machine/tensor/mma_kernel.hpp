@@ -44,6 +44,9 @@ struct MmaKernels {
                          std::uint32_t chunks, float* out, std::int64_t stride);
   void (*widen_bf16_runs)(const std::uint8_t* smem, const std::uint32_t* addresses, int runs,
                           std::uint32_t chunks, float* out, std::int64_t stride);
+  // Both halves of `count` (a multiple of 8) words.
+  void (*widen_f16_pairs)(const std::uint32_t* words, int count, float* low, float* high);
+  void (*widen_bf16_pairs)(const std::uint32_t* words, int count, float* low, float* high);
   // The elements of sixteen bytes.
   void (*widen_f16_chunk)(const std::uint8_t* source, float* out);
   void (*widen_bf16_chunk)(const std::uint8_t* source, float* out);

@@ -43,6 +43,16 @@ bool sums_in_place(const Tcgen05Mma& mma) {
   return mma.descriptor.d_type == ElementType::kF32 && !masked && mma.scale_input_d == 0;
 }
 
+// Whether A of the next product can be read before the first has written D.
+bool a_is_apart(const Tcgen05Mma& first, const Tcgen05Mma& next) {
+  if (first.a_smem || next.a_smem) return first.a_smem && next.a_smem;
+  if (first.shift_a || next.shift_a) return false;
+  const InstructionDescriptor& d = next.descriptor;
+  const int columns = tmem_a_columns(d.a_type, is_four_bit(d.kind), stored_k_of(d));
+  return next.a_tmem.column + static_cast<std::uint32_t>(columns) <= next.d.column ||
+         next.d.column + static_cast<std::uint32_t>(accumulator_columns(next)) <= next.a_tmem.column;
+}
+
 class Operation {
  public:
   // The second and further ones continue the first.
@@ -64,6 +74,22 @@ class Operation {
   }
 
  private:
+  // Whether an operand's parts for the products follow each other in the rows of a swizzle's atom, so that
+  // they have the addresses of one part that is as long as all of them.
+  template <typename Descriptor>
+  bool lie_in_a_row(ElementType type, Major major, Descriptor of) const {
+    SmemDescriptor expected = of(mma_);
+    const int per_chunk = elements_per_chunk(type, packed_fp4_);
+    if (major != Major::kK || expected.swizzle == Swizzle::kNone || d_.k % per_chunk != 0) return false;
+    const auto bytes = static_cast<std::uint32_t>(16 * (d_.k / per_chunk));
+    if (bytes * mmas_.size() > swizzle_span(expected.swizzle)) return false;
+    for (const Tcgen05Mma* mma : mmas_) {
+      if (!(of(*mma) == expected)) return false;
+      expected.start += bytes;
+    }
+    return true;
+  }
+
   // B, whole: each CTA of the group holds an equal share of its columns.
   void gather_b() {
     const int share = d_.n / mma_.cta_group;
@@ -72,12 +98,15 @@ class Operation {
     b_stride_n_ = k_major ? k_ : 1;
     b_stride_k_ = k_major ? 1 : d_.n;
     float* part = b_;
-    for (const Tcgen05Mma* mma : mmas_) {
+    const auto b_of = [](const Tcgen05Mma& mma) -> const SmemDescriptor& { return mma.b_smem; };
+    const std::size_t together = lie_in_a_row(d_.b_type, d_.b_major, b_of) ? mmas_.size() : 1;
+    const int k = d_.k * static_cast<int>(together);
+    for (std::size_t i = 0; i < mmas_.size(); i += together) {
       for (int cta = 0; cta < mma_.cta_group; ++cta) {
-        gather_operand(ctas_[cta].smem, mma->b_smem, {d_.b_type, d_.b_major, share, d_.k, packed_fp4_},
+        gather_operand(ctas_[cta].smem, mmas_[i]->b_smem, {d_.b_type, d_.b_major, share, k, packed_fp4_},
                        {part + cta * share * b_stride_n_, b_stride_n_, b_stride_k_});
       }
-      part += d_.k * b_stride_k_;
+      part += k * b_stride_k_;
     }
     for (int n = 0; n < d_.n; ++n) {
       if (!(mma_.zero_columns[n / 64] >> (n % 64) & 1)) continue;
@@ -90,10 +119,12 @@ class Operation {
     const int share = d_.m / mma_.cta_group;
     const std::size_t part = static_cast<std::size_t>(d_.m) * stored_k_, size = part * mmas_.size();
     a_ = room(d_.sparse ? scratch_.a_stored : scratch_.a, size);
-    for (std::size_t i = 0; i < mmas_.size(); ++i) {
+    const auto a_of = [](const Tcgen05Mma& mma) -> const SmemDescriptor& { return *mma.a_smem; };
+    const std::size_t together = lie_in_a_row(d_.a_type, d_.a_major, a_of) ? mmas_.size() : 1;
+    const int k = stored_k_ * static_cast<int>(together);
+    for (std::size_t i = 0; i < mmas_.size(); i += together) {
       for (int cta = 0; cta < mma_.cta_group; ++cta) {
-        gather_operand(ctas_[cta].smem, *mmas_[i]->a_smem,
-                       {d_.a_type, d_.a_major, share, stored_k_, packed_fp4_},
+        gather_operand(ctas_[cta].smem, *mmas_[i]->a_smem, {d_.a_type, d_.a_major, share, k, packed_fp4_},
                        {a_ + i * part + cta * share, 1, d_.m});
       }
     }
@@ -110,13 +141,14 @@ class Operation {
       a = a_ + block.row;
       stride = d_.m;
     } else {
-      float* out =
-          room(d_.sparse ? scratch_.a_stored : scratch_.a, static_cast<std::size_t>(block.rows) * stored_k_);
-      gather_tmem_a(tmem, d_.a_type, packed_fp4_, lane, mma_.a_tmem.column, block.rows, stored_k_, out);
-      if (mma_.shift_a) shift_rows(block, tmem, out);
-      if (d_.negate_a != d_.negate_b) {
-        std::transform(out, out + block.rows * stored_k_, out, [](float x) { return -x; });
+      const std::size_t part = static_cast<std::size_t>(block.rows) * stored_k_, size = part * mmas_.size();
+      float* out = room(d_.sparse ? scratch_.a_stored : scratch_.a, size);
+      for (std::size_t i = 0; i < mmas_.size(); ++i) {
+        gather_tmem_a(tmem, d_.a_type, packed_fp4_, lane, mmas_[i]->a_tmem.column, block.rows, stored_k_,
+                      out + i * part);
       }
+      if (mma_.shift_a) shift_rows(block, tmem, out);
+      if (d_.negate_a != d_.negate_b) std::transform(out, out + size, out, [](float x) { return -x; });
       a = out;
       stride = block.rows;
     }
@@ -311,7 +343,7 @@ void run_tcgen05_mma(const Tcgen05Mma& mma, std::span<const MmaCta> ctas) {
 
 bool continues_product(const Tcgen05Mma& first, const Tcgen05Mma& next) {
   const InstructionDescriptor& d = next.descriptor;
-  return next.enable_input_d && first.a_smem && next.a_smem && first.descriptor == d && !d.sparse &&
+  return next.enable_input_d && a_is_apart(first, next) && first.descriptor == d && !d.sparse &&
          !is_block_scaled(d.kind) && first.cta_group == next.cta_group &&
          first.weight_stationary == next.weight_stationary && first.d.encode() == next.d.encode() &&
          sums_in_place(first) && sums_in_place(next) && first.zero_columns == next.zero_columns;
