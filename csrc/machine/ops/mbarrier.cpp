@@ -150,9 +150,19 @@ bool met(const AsyncEngine& engine, const Group& g, std::uint32_t address) {
 const Inst* wait(Warp& w, const Inst* i) {
   AsyncEngine& engine = async_engine(w);
   std::uint32_t done = 0, missing = 0;
+  const auto same_question = [&](int lane, int other) {
+    if ((i->target & kParity) != 0) return ((lanes32(w, i->b)[lane] ^ lanes32(w, i->b)[other]) & 1u) == 0;
+    return lanes64(w, i->b)[lane] == lanes64(w, i->b)[other];
+  };
+  int answered = -1;  // the lane before, if its phase is over
   for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);
-    missing = shared_address(w, i, main_address(i), lane);
+    const std::uint32_t object = shared_address(w, i, main_address(i), lane);
+    if (answered >= 0 && object == missing && same_question(lane, answered)) {
+      done |= 1u << lane;
+      continue;
+    }
+    missing = object;
     if (missing >> kSharedRankShift != w.cta->rank) {
       raise_fault(w, i, lane, "mbarrier",
                   "a wait needs an mbarrier in the CTA's own shared memory, not " + hex(missing));
@@ -161,6 +171,7 @@ const Inst* wait(Warp& w, const Inst* i) {
     if (rest == w.mask || !over) engine.note_wait(w, i, missing, over);
     if (!over) break;
     done |= 1u << lane;
+    answered = lane;
   }
   if (done != w.mask && (i->target & kBlocking) != 0 && !w.current().released) {
     const Inst* const next = block(w, i, Wait::kMbarrier, missing);
