@@ -30,6 +30,12 @@ struct MmaPanels {
 // fp32's normal range. All give the same bits.
 struct MmaKernels {
   void (*multiply)(const MmaPanels& panels);
+  // One mma.sync of 16 rows, `k` being 8 or 16, with sums in fp32: registers of 32 lanes as fragments.hpp
+  // tells, which may be the same ones. nullptr on hosts whose products and sums are not fused.
+  void (*multiply_f16_fragments)(const std::uint32_t* const* a, const std::uint32_t* const* b,
+                                 const std::uint32_t* const* c, int k, std::uint32_t* const* d);
+  void (*multiply_bf16_fragments)(const std::uint32_t* const* a, const std::uint32_t* const* b,
+                                  const std::uint32_t* const* c, int k, std::uint32_t* const* d);
   // a * b + c, rounded once.
   double (*fused_f64)(double a, double b, double c);
   // Eight rows of eight 16-bit elements, transposed and widened: out[k * out_stride + row].

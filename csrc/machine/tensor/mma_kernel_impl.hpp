@@ -173,6 +173,14 @@ void multiply(const MmaPanels& p) {
   multiply_panels<true>(p);
 }
 
+}  // namespace
+}  // namespace sglab::emu
+
+#include "machine/tensor/mma_kernel_fragments.hpp"
+
+namespace sglab::emu {
+namespace {
+
 double fused_f64(double a, double b, double c) {
 #if defined(__FMA__) || defined(__aarch64__)
   return __builtin_fma(a, b, c);
@@ -182,6 +190,8 @@ double fused_f64(double a, double b, double c) {
 }
 
 constexpr MmaKernels kKernels = {multiply,
+                                 kMultiplyF16,
+                                 kMultiplyBf16,
                                  fused_f64,
                                  transpose_widen<HalfFormat>,
                                  transpose_widen<BfloatFormat>,
