@@ -183,9 +183,15 @@ def check_variables(name: str, target: str, static: int) -> None:
         )
 
 
+def _fits(sizes: Dim3, limits: Dim3) -> bool:
+    return 1 <= sizes[0] <= limits[0] and 1 <= sizes[1] <= limits[1] and 1 <= sizes[2] <= limits[2]
+
+
 def _dim3(kernel: str, argument: str, value: Any, limits: Dim3) -> Dim3:
     if type(value) is int and 1 <= value <= limits[0]:  # the commonest
         return value, 1, 1
+    if type(value) is tuple and tuple(map(type, value)) == (int, int, int) and _fits(value, limits):
+        return value
     given = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
     sizes = [integer(size) for size in (value if given else (value,))]
     whole = [size for size in sizes if size is not None]

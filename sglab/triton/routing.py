@@ -12,12 +12,14 @@ from sglab.gpu.launch_record import ROUTES, Route
 ENVIRONMENT = "SGLAB_TRITON"
 ON_GPU = "the tensors are on a GPU"
 """Why a launch takes the route cuda."""
+_PLAIN = frozenset({int, float, bool, str, type(None)})  # arguments without tensors; there are many of these
 
 
 def tensors(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """(name, tensor) of every tensor among the arguments, those in tuples and tensor descriptors included."""
     for name, value in arguments.items():
-        yield from _tensors_of(name, value)
+        if type(value) not in _PLAIN:
+            yield from _tensors_of(name, value)
 
 
 def _tensors_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:

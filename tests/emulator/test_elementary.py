@@ -1,4 +1,4 @@
-"""sin, cos and tanh are the emulator's own, and as good as a library's for every size of argument."""
+"""sin, cos, tanh and ex2 are the emulator's own, and as good as a library's for every size of argument."""
 
 from collections.abc import Callable
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.emulator.launching import launch
+from tests.support.emulator.powers import arguments_of_ex2, power_of_two
 
 KERNEL = """
 .visible .entry k(.param .u64 in, .param .u64 out) {{
@@ -46,3 +47,17 @@ def test_infinities_and_nan(op: str) -> None:
     nan = 0x7FFFFFFF
     ends = [0x3F800000, 0xBF800000] if "tanh" in op else [nan, nan]
     assert out.view(np.uint32).tolist() == [*ends, nan, nan]
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+def test_powers_of_two_are_those_of_steps_that_round_one_by_one(flushes: bool) -> None:
+    """With and without fused steps: `test_instruction_sets.py` asks the other instruction sets for the same."""
+    x = arguments_of_ex2()
+    out = np.empty_like(x)
+    for at in range(0, len(x), 1024):
+        op = f"ex2.approx{'.ftz' if flushes else ''}.f32"
+        launch(KERNEL.format(op=op), [x[at : at + 1024], out[at : at + 1024]], block=(1024, 1, 1))
+    expected = power_of_two(x)
+    if flushes:
+        expected = np.where(expected < 0x00800000, 0, expected)
+    np.testing.assert_array_equal(out.view(np.uint32), expected)

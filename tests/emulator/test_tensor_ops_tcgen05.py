@@ -197,6 +197,24 @@ def series_of(steps: str, pair: bool) -> tuple[np.ndarray, np.ndarray]:
     return together, alone
 
 
+@pytest.mark.parametrize("column", [64, 56, 40], ids=["beside D", "from D's end on", "in D"])
+def test_a_series_with_a_in_tensor_memory_has_the_bits_of_each_after_the_other(column: int) -> None:
+    """Where D covers a later A, the earlier products write that."""
+    ops = Operands("f16", 128, N, 64, small=False)
+    rows = np.random.default_rng(0).standard_normal((128, 64)).astype(np.float16)
+    ops.image[0, C_AT : C_AT + rows.nbytes] = rows.view(np.uint8).reshape(-1)
+    put_a = f"add.u32 %r15, %r1, {C_AT}; shl.b32 %r14, %r0, 7; add.u32 %r15, %r15, %r14;" + "".join(
+        f"ld.shared.v4.u32 {vector(20 + at, 4)}, [%r15+{4 * at}];" for at in range(0, 32, 4)
+    )
+    put_a += f"add.u32 %r15, %r8, {column}; tcgen05.st.sync.aligned.32x32b.x32.b32 [%r15], {vector(20, 32)};" + STORED
+    mma = "@%p0 tcgen05.mma.cta_group::1.kind::f16 [%r9], [%r18], %rd11, %r16, 1;\n"
+    steps = f"add.u32 %r18, %r9, {column};" + ("add.u32 %r18, %r18, 8;" + FORWARD).join([mma] * 4)
+    parts = OLD, STORED, put_a, SYNC, load_idesc(), ops.descriptors, steps, COMMIT, WAIT
+    together, alone = (run(*parts, image=ops.image, observed=observed) for observed in (False, True))
+    assert (together[0, :, :N] != np.float32(1).view(np.uint32)).any()
+    np.testing.assert_array_equal(together, alone)
+
+
 @pytest.mark.parametrize("shift", ["", ".ashift", ".collector::a::lastuse.ashift"])
 def test_mma_reads_a_from_tensor_memory(shift: str) -> None:
     """.ashift takes each row from the lane after it; the last one stays."""

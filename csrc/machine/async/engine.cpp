@@ -163,6 +163,21 @@ void AsyncEngine::commit(const TensorCommit& commit, std::uint32_t cta) {
   wake_waiters(commit.mbarrier, commit.multicast);
 }
 
+std::vector<std::uint32_t> AsyncEngine::take_values() {
+  if (spare_values_.empty()) return {};
+  std::vector<std::uint32_t> values = std::move(spare_values_.back());
+  spare_values_.pop_back();
+  return values;
+}
+
+void AsyncEngine::keep_values(std::vector<PendingStore>& stored) {
+  constexpr std::size_t kMost = 16;
+  for (PendingStore& store : stored) {
+    if (spare_values_.size() == kMost) return;
+    spare_values_.push_back(std::move(store.values));
+  }
+}
+
 SmallCopy& AsyncEngine::new_small(Warp& warp) {
   SmallCopies& small = queue(warp).small;
   // A GPU has room for only so many copies in flight; only the adversarial scheduler stretches that.

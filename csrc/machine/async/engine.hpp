@@ -117,6 +117,9 @@ class AsyncEngine {
   void warn_of_early_use(const Warp& warp, const Inst* inst) const;
   // tcgen05.st of a warp since its last tcgen05.wait::st.
   std::vector<PendingStore>& tmem_stores(const Warp& warp) { return tmem_stores_[slot_of(warp)]; }
+  // The memory of values that were stored serves those to come; what it holds is old.
+  std::vector<std::uint32_t> take_values();
+  void keep_values(std::vector<PendingStore>& stored);
 
  private:
   struct Grouped {
@@ -178,6 +181,7 @@ class AsyncEngine {
   std::vector<WarpQueue> warps_;       // by slot
   std::vector<std::unique_ptr<Warpgroup>> warpgroups_;
   std::vector<std::vector<PendingStore>> tmem_stores_;  // by slot
+  std::vector<std::vector<std::uint32_t>> spare_values_;
 };
 
 // The engine of a warp's cluster, made on first use.

@@ -92,6 +92,13 @@ struct SmallCopy {
   std::array<std::uint8_t, 32> source_bytes;  // read; the rest is zero
   std::array<std::uint32_t, 32> shared;       // destination, or mbarrier
   std::array<std::uint64_t, 32> global;
+
+  // Whether all lanes' copies read as much as they write; for a full mask.
+  bool is_whole() const {
+    std::uint8_t common = 0xff;
+    for (const std::uint8_t read : source_bytes) common &= read;
+    return common == bytes;  // a power of two, and none reads more
+  }
 };
 
 template <class Entry>

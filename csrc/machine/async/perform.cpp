@@ -30,6 +30,13 @@ std::uint32_t destinations_of(const BulkOperation& op, std::uint32_t rank) {
   return static_cast<std::uint32_t>(std::popcount(op.multicast >> (rank & ~1u) & 3u));
 }
 
+// Whether all lanes copy into one CTA's memory; for a full mask.
+bool one_rank(const SmallCopy& copy) {
+  std::uint32_t differing = 0;
+  for (const std::uint32_t address : copy.shared) differing |= address ^ copy.shared[0];
+  return differing >> kSharedRankShift == 0;
+}
+
 // Global memory of a launch; faults name the instruction that issued the operation.
 class LaunchGlobal final : public GlobalAccess {
  public:
@@ -272,6 +279,13 @@ void AsyncEngine::perform(const SmallCopy& copy, std::uint32_t lanes) {
   }
   std::uint32_t rank = copy.shared[static_cast<std::size_t>(std::countr_zero(lanes))] >> kSharedRankShift;
   std::uint8_t* shared = cluster_.ctas[rank].shared;
+  if (lanes == 0xffffffffu && copy.bytes == 16 && copy.is_whole() && one_rank(copy)) {
+    for (std::size_t lane = 0; lane < 32; ++lane) {
+      std::memcpy(shared + (copy.shared[lane] & kSharedOffsetMask),
+                  reinterpret_cast<const std::uint8_t*>(copy.global[lane]), 16);
+    }
+    return;
+  }
   for (; lanes != 0; lanes &= lanes - 1) {
     const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
     const std::uint32_t address = copy.shared[lane];
@@ -284,6 +298,8 @@ void AsyncEngine::perform(const SmallCopy& copy, std::uint32_t lanes) {
     const std::size_t read = copy.source_bytes[lane];
     if (read == 16) {
       std::memcpy(target, source, 16);
+    } else if (read == 0 && copy.bytes == 16) {
+      std::memset(target, 0, 16);
     } else {
       std::memcpy(target, source, read);
       std::memset(target + read, 0, copy.bytes - read);

@@ -26,6 +26,10 @@ class SmallCopies {
   // own.
   void enter() {
     const std::uint32_t lanes = records_.back().mask;
+    if (together_) {
+      records_.back().group = groups_[0];
+      return;
+    }
     for (std::uint32_t rest = lanes;;) {
       SmallCopy& copy = records_.back();
       copy.group = groups_[static_cast<std::size_t>(std::countr_zero(rest))];
@@ -37,6 +41,7 @@ class SmallCopies {
   }
 
   void commit_group(std::uint32_t lanes) {
+    together_ = together_ && lanes == 0xffffffffu;
     for (; lanes != 0; lanes &= lanes - 1) ++groups_[static_cast<std::size_t>(std::countr_zero(lanes))];
   }
 
@@ -117,6 +122,7 @@ class SmallCopies {
   std::vector<SmallCopy> records_;
   std::size_t first_ = 0;
   std::array<std::uint32_t, 32> groups_{};  // committed, by lane
+  bool together_ = true;                    // all lanes have committed as many
 };
 
 }  // namespace sglab::emu

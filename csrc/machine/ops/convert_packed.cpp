@@ -18,8 +18,32 @@ const Inst* halves_from_f32(Warp& w, const Inst* i, F narrow) {
   return i + 1;
 }
 
+#if defined(__AVX2__)
+// The host's own conversion, but for NaN.
+inline __m256i halves_of(const float* source) {
+  const __m256 value = _mm256_loadu_ps(source);
+  const __m256i halves =
+      _mm256_cvtepu16_epi32(_mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+  return _mm256_blendv_epi8(halves, _mm256_set1_epi32(kNan16), nan);
+}
+
+inline void pair_of_halves(u32* d, const float* low, const float* high) {
+  for (int l = 0; l < kLanes; l += 8) {
+    const __m256i both = _mm256_or_si256(halves_of(low + l), _mm256_slli_epi32(halves_of(high + l), 16));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(d + l), both);
+  }
+}
+#endif
+
 template <bool Bf>
 const Inst* pair_nearest(Warp& w, const Inst* i) {
+#if defined(__AVX2__)
+  if constexpr (!Bf) {
+    pair_of_halves(out<u32>(w, i->d), in<float>(w, i->b), in<float>(w, i->a));
+    return i + 1;
+  }
+#endif
   return halves_from_f32(w, i, [](float f) { return half_from_f32<Bf>(f); });
 }
 

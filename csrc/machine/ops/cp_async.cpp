@@ -1,6 +1,7 @@
 // cp.async: copies of 4, 8 or 16 bytes per lane, and their groups.
 
 #include "machine/async/engine.hpp"
+#include "machine/engine/launch.hpp"
 #include "machine/memory/access.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/ops/tensor_families.hpp"
@@ -53,6 +54,25 @@ bool plainly_good(const Warp& w, const SmallCopy& op, const std::uint64_t* desti
   const std::uint64_t low_bits = op.bytes - 1u, room = shared_bytes - kSharedReserved - op.bytes;
   const std::uint64_t begin = w.allocation_begin, most = w.allocation_end - begin - op.bytes;
   std::uint64_t unaligned = 0;
+  if (w.mask == 0xffffffffu) {
+    // Both limits are below 2^63, so whoever is outside has the uppermost bit in one of two differences.
+    const std::uint64_t window_begin = std::uint64_t{window} + kSharedReserved;
+    std::uint64_t outside = 0;
+    const auto see = [&](auto reads) {
+      for (std::size_t lane = 0; lane < 32; ++lane) {
+        const std::uint64_t to = destinations[lane] - window_begin;
+        const std::uint64_t from = (op.global[lane] - begin) & reads(lane);
+        outside |= to | (room - to) | from | (most - from);
+        unaligned |= destinations[lane] | (op.global[lane] & reads(lane));
+      }
+    };
+    if (op.is_whole()) {
+      see([](std::size_t) { return ~std::uint64_t{0}; });
+    } else {
+      see([&op](std::size_t lane) { return 0 - static_cast<std::uint64_t>(op.source_bytes[lane] != 0); });
+    }
+    return outside >> 63 == 0 && (unaligned & low_bits) == 0;
+  }
   bool inside = true;
   for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<std::size_t>(first_lane(rest));
@@ -62,6 +82,21 @@ bool plainly_good(const Warp& w, const SmallCopy& op, const std::uint64_t* desti
     unaligned |= destinations[lane] | (op.source_bytes[lane] == 0 ? 0 : from);
   }
   return inside && (unaligned & low_bits) == 0;
+}
+
+// Takes the allocation that the first lane reads for the one used last. False: there is none, or it is not
+// written to.
+bool change_allocation(Warp& w, const SmallCopy& op) {
+  for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<std::size_t>(first_lane(rest));
+    if (op.source_bytes[lane] == 0) continue;
+    const Allocation* const found = w.launch->find(op.global[lane], op.source_bytes[lane]);
+    if (found == nullptr || found->read_only) return false;
+    w.allocation_begin = found->begin;
+    w.allocation_end = found->end;
+    return true;
+  }
+  return false;
 }
 
 void check(Warp& w, const Inst* i, const SmallCopy& op, const std::uint64_t* destinations) {
@@ -91,7 +126,9 @@ const Inst* copy(Warp& w, const Inst* i) {
   std::uint64_t destinations[32];
   addresses_of(w, extra_address(i, plan.destination), destinations);
   addresses_of(w, extra_address(i, plan.source), op.global.data());
-  if (!plainly_good(w, op, destinations)) check(w, i, op, destinations);
+  const bool good =
+      plainly_good(w, op, destinations) || (change_allocation(w, op) && plainly_good(w, op, destinations));
+  if (!good) check(w, i, op, destinations);
   for (std::size_t lane = 0; lane < 32; ++lane)
     op.shared[lane] = static_cast<std::uint32_t>(destinations[lane]);
   engine.submit_small(w);

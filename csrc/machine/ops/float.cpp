@@ -123,11 +123,22 @@ void arithmetic(unsigned mode, float* d, const float* a, const float* b, const f
   }
 }
 
-template <Op O, bool Saturate = false>
-const Inst* single(Warp& w, const Inst* i) {
+// Apart, so that its registers are not saved where the host's own rounding is what is asked for.
+template <Op O, bool Saturate>
+[[gnu::noinline]] const Inst* single_otherwise(Warp& w, const Inst* i) {
   const float* const a = in<float>(w, i->a);
   const float* const b = O == kRcp || O == kSqrt ? a : in<float>(w, i->b);
   arithmetic<O, Saturate>(i->mode, out<float>(w, i->d), a, b, O == kFma ? in<float>(w, i->c) : a);
+  return i + 1;
+}
+
+template <Op O, bool Saturate = false>
+const Inst* single(Warp& w, const Inst* i) {
+  if (i->mode != kNearest) return single_otherwise<O, Saturate>(w, i);
+  const float* const a = in<float>(w, i->a);
+  const float* const b = O == kRcp || O == kSqrt ? a : in<float>(w, i->b);
+  const float* const c = O == kFma ? in<float>(w, i->c) : a;
+  for_lanes<Saturate, kLanes>(out<float>(w, i->d), [=](int l) { return nearest<O>(a[l], b[l], c[l]); });
   return i + 1;
 }
 

@@ -188,26 +188,38 @@ inline float extreme(float a, float b) {
 }
 
 // 2^x and log2 in double precision: a f32 result of them is nearly always correctly rounded.
+
+// A step of exp2_reduced. One rounding or two: over all 2^32 arguments of exp2_f32 no result differs.
+inline double exp2_step(double p, double x, double coefficient) {
+#if defined(__FMA__) || defined(__aarch64__)
+  return __builtin_fma(p, x, coefficient);
+#else
+  return p * x + coefficient;
+#endif
+}
+
 inline double exp2_reduced(double x) {  // |x| <= 0.5
   double p = 1.0178086009239699e-07;
-  p = p * x + 1.3215486790144305e-06;
-  p = p * x + 1.5252733804059838e-05;
-  p = p * x + 1.5403530393381608e-04;
-  p = p * x + 1.3333558146428443e-03;
-  p = p * x + 9.6181291076284769e-03;
-  p = p * x + 5.5504108664821576e-02;
-  p = p * x + 2.4022650695910069e-01;
-  p = p * x + 6.9314718055994529e-01;
-  return p * x + 1.0;
+  p = exp2_step(p, x, 1.3215486790144305e-06);
+  p = exp2_step(p, x, 1.5252733804059838e-05);
+  p = exp2_step(p, x, 1.5403530393381608e-04);
+  p = exp2_step(p, x, 1.3333558146428443e-03);
+  p = exp2_step(p, x, 9.6181291076284769e-03);
+  p = exp2_step(p, x, 5.5504108664821576e-02);
+  p = exp2_step(p, x, 2.4022650695910069e-01);
+  p = exp2_step(p, x, 6.9314718055994529e-01);
+  return exp2_step(p, x, 1.0);
 }
 
 inline float exp2_f32(float f) {
-  const float below = f > 160.0f ? 160.0f : f;  // NaN stays
-  const double x = static_cast<double>(below < -160.0f ? -160.0f : below);
-  const double shifted = x + 6755399441055744.0;  // 1.5 * 2^52: rounds to an integer
-  const auto n = static_cast<std::int64_t>(bits_of(shifted)) - 0x4338000000000000;
-  const double scale = double_of(static_cast<std::uint64_t>(n + 1023) << 52);
-  return canonical(static_cast<float>(exp2_reduced(x - (shifted - 6755399441055744.0)) * scale));
+  // In integers, for the reason that flush() has: magnitudes beyond 160 overflow or vanish all the same.
+  const std::uint32_t bits = bits_of(f), magnitude = bits & 0x7fffffffu;
+  const std::uint32_t near = magnitude < 0x43200000u ? magnitude : 0x43200000u;
+  const double x = static_cast<double>(float_of(near | (bits & 0x80000000u)));
+  const double shifted = x + 6755399441055744.0;  // 1.5 * 2^52: rounds to an integer, the last bits
+  const double power = exp2_reduced(x - (shifted - 6755399441055744.0));
+  const auto r = static_cast<float>(double_of(bits_of(power) + (bits_of(shifted) << 52)));
+  return magnitude > 0x7f800000u ? float_of(kNan32) : r;
 }
 
 inline float log2_f32(float f) {

@@ -9,6 +9,7 @@
 #include "machine/ops/tensor_families.hpp"
 #include "machine/tensor/fragments.hpp"
 #include "machine/tensor/matrix_move.hpp"
+#include "machine/tensor/mma_kernel.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -22,10 +23,34 @@ const Ref* read_registers(const Warp& w, const Ref* refs, int count, T* out) {
   return refs + count;
 }
 
+// Of 16-bit elements, summed in fp32.
+void multiply_registers(Warp& w, const MmaOperands& plan, const Ref* refs) {
+  std::uint32_t* d[4];
+  const std::uint32_t *a[4], *b[2], *c[4];
+  for (int r = 0; r < 4; ++r) d[r] = write32(w, *refs++);
+  for (int r = 0; r < plan.a; ++r) a[r] = lanes32(w, *refs++);
+  for (int r = 0; r < plan.b; ++r) b[r] = lanes32(w, *refs++);
+  for (int r = 0; r < 4; ++r) c[r] = lanes32(w, *refs++);
+  const MmaKernels& kernels = mma_kernels();
+  const bool half = plan.mma.a_type == ElementType::kF16;
+  (half ? kernels.multiply_f16_fragments : kernels.multiply_bf16_fragments)(a, b, c, plan.mma.k, d);
+}
+
+bool lies_in_registers(const WarpMma& mma) {
+  const bool sixteen = mma.a_type == ElementType::kF16 || mma.a_type == ElementType::kBf16;
+  return mma_kernels().multiply_f16_fragments != nullptr && sixteen && mma.b_type == mma.a_type &&
+         mma.d_type == ElementType::kF32 && mma.c_type == ElementType::kF32 && mma.m == 16 && !mma.sparse &&
+         (mma.k == 8 || mma.k == 16);
+}
+
 const Inst* mma(Warp& w, const Inst* i) {
   if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
   const MmaOperands& plan = payload<MmaOperands>(i);
   const Ref* const d = i->extra->refs.data();
+  if (plan.in_registers) {
+    multiply_registers(w, plan, d);
+    return i + 1;
+  }
   std::uint32_t a[4 * 32], b[4 * 32], c[4 * 32], out[4 * 32];
   const Ref* next = read_registers(w, d + plan.d, plan.a, a);
   next = read_registers(w, next, plan.b, b);
@@ -103,6 +128,7 @@ void build_mma(Builder& b) {
     const auto selector = b.integer(b.operand(5), 0, sparsity_selectors(a, k) - 1, "the sparsity selector");
     plan.mma.sparsity = {k, static_cast<int>(selector), b.has("sp::ordered_metadata")};
   }
+  plan.in_registers = lies_in_registers(plan.mma);
   b.extra().payload = plan;
 }
 

@@ -49,6 +49,13 @@ const Inst* vector(Warp& w, const Inst* i) {
   const Shape shape = find_places(w, i, k, places) == Shape::kSame ? Shape::kSame : Shape::kScattered;
   const Mover move = mover(k, Store);
   const Ref* const refs = i->extra->refs.data();
+#if defined(__SSE2__)
+  const bool quads = k.count() == 4 && k.bytes() == 4 && k.letter() == 'w';
+  if (quads && w.mask == 0xffffffffu && shape == Shape::kScattered) {
+    move_quads<Store>(w, refs, places);
+    return i + 1;
+  }
+#endif
   for (unsigned e = 0; e < k.count(); ++e) move(w, refs[e], places, e * k.bytes(), w.mask, shape);
   return i + 1;
 }

@@ -2,6 +2,10 @@
 
 #include "machine/ops/memory_places.hpp"
 
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
 // Moving a load or store's elements between registers and the bytes that were found.
 namespace sglab::emu::SGLAB_ISA {
 namespace {
@@ -72,6 +76,27 @@ void store_element(Warp& w, Ref ref, const Places& p, unsigned offset, u32 lanes
     std::memcpy(p.at[l] + offset, &value, sizeof value);
   }
 }
+
+#if defined(__SSE2__)
+// Sixteen bytes of each lane and four registers, for all lanes: squares of four by four, transposed.
+template <bool Store>
+void move_quads(Warp& w, const Ref* refs, const Places& p) {
+  float* registers[4];
+  for (int e = 0; e < 4; ++e) {
+    registers[e] = Store ? const_cast<float*>(in<float>(w, refs[e])) : out<float>(w, refs[e]);
+  }
+  for (int l = 0; l < kLanes; l += 4) {
+    __m128 rows[4];
+    for (int n = 0; n < 4; ++n) {
+      rows[n] = _mm_loadu_ps(Store ? registers[n] + l : reinterpret_cast<const float*>(p.at[l + n]));
+    }
+    _MM_TRANSPOSE4_PS(rows[0], rows[1], rows[2], rows[3]);
+    for (int n = 0; n < 4; ++n) {
+      _mm_storeu_ps(Store ? reinterpret_cast<float*>(p.at[l + n]) : registers[n] + l, rows[n]);
+    }
+  }
+}
+#endif
 
 using Mover = void (*)(Warp&, Ref, const Places&, unsigned, u32, Shape);
 

@@ -12,6 +12,7 @@ namespace sglab::emu {
 struct MmaOperands {
   int d, a, b, c;
   WarpMma mma;
+  bool in_registers = false;  // the host multiplies the registers as they lie
 };
 
 // wgmma: Extra::refs has the accumulators, then A's registers or descriptor.

@@ -91,7 +91,8 @@ TmemAddress checked_address(Warp& w, const Inst* i, const LdStForm& form) {
              " to " + std::to_string(at.lane + ld_st_lanes(form) - 1) + ": it accesses those");
   }
   const TensorMemory& tmem = async_engine(w).tmem(w.cta->rank);
-  for (std::uint32_t column = at.column; column < at.column + columns; ++column) {
+  constexpr std::uint32_t kUnit = TensorMemory::kUnit;  // whose columns are allocated together
+  for (std::uint32_t column = at.column; column < at.column + columns; column += kUnit - column % kUnit) {
     if (tmem.is_allocated(column)) continue;
     raise_fault(w, i, lane, "tensor_memory",
                 "column " + std::to_string(column) + " of tensor memory is not allocated");
@@ -177,13 +178,14 @@ void write_stores(Warp& w) {
     tmem.set_writer({entry.position, w.slot, static_cast<std::uint32_t>(entry.inst - w.code), true});
     tmem_store(tmem, payload<LdStForm>(entry.inst), entry.address, entry.values.data());
   }
+  engine.keep_values(pending);
   pending.clear();
 }
 
 const Inst* store(Warp& w, const Inst* i) {
   if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
   const LdStForm form = payload<LdStForm>(i);
-  PendingStore entry{i, w.launch->position, checked_address(w, i, form), {}};
+  PendingStore entry{i, w.launch->position, checked_address(w, i, form), async_engine(w).take_values()};
   entry.values.resize(32 * i->extra->refs.size());
   for (std::size_t r = 0; r < i->extra->refs.size(); ++r) {
     std::memcpy(&entry.values[32 * r], lanes32(w, i->extra->refs[r]), 128);

@@ -30,6 +30,12 @@ struct MmaPanels {
 // fp32's normal range. All give the same bits.
 struct MmaKernels {
   void (*multiply)(const MmaPanels& panels);
+  // One mma.sync of 16 rows, `k` being 8 or 16, with sums in fp32: registers of 32 lanes as fragments.hpp
+  // tells, which may be the same ones. nullptr on hosts whose products and sums are not fused.
+  void (*multiply_f16_fragments)(const std::uint32_t* const* a, const std::uint32_t* const* b,
+                                 const std::uint32_t* const* c, int k, std::uint32_t* const* d);
+  void (*multiply_bf16_fragments)(const std::uint32_t* const* a, const std::uint32_t* const* b,
+                                  const std::uint32_t* const* c, int k, std::uint32_t* const* d);
   // a * b + c, rounded once.
   double (*fused_f64)(double a, double b, double c);
   // `rows` (a multiple of 8) runs of `chunks` times eight elements each, transposed and widened:
@@ -46,6 +52,9 @@ struct MmaKernels {
                          std::uint32_t chunks, float* out, std::int64_t stride);
   void (*widen_bf16_runs)(const std::uint8_t* smem, const std::uint32_t* addresses, int runs,
                           std::uint32_t chunks, float* out, std::int64_t stride);
+  // Both halves of `count` (a multiple of 8) words.
+  void (*widen_f16_pairs)(const std::uint32_t* words, int count, float* low, float* high);
+  void (*widen_bf16_pairs)(const std::uint32_t* words, int count, float* low, float* high);
   // The elements of sixteen bytes.
   void (*widen_f16_chunk)(const std::uint8_t* source, float* out);
   void (*widen_bf16_chunk)(const std::uint8_t* source, float* out);

@@ -122,6 +122,19 @@ void widen_runs(const std::uint8_t* smem, const std::uint32_t* addresses, int ru
   each(chunks);
 }
 
+template <typename Format>
+void widen_pairs(const std::uint32_t* words, int count, float* low, float* high) {
+  for (int i = 0; i < count; i += 8) {
+    std::uint16_t lower[8], upper[8];
+    for (int j = 0; j < 8; ++j) {
+      lower[j] = static_cast<std::uint16_t>(words[i + j]);
+      upper[j] = static_cast<std::uint16_t>(words[i + j] >> 16);
+    }
+    Format::widen8(lower, low + i);
+    Format::widen8(upper, high + i);
+  }
+}
+
 #if defined(__AVX2__)
 void store_halves(__m256i halves, __m256 scale, float* out) {
   _mm256_storeu_ps(out, _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(halves)), scale));

@@ -173,6 +173,14 @@ void multiply(const MmaPanels& p) {
   multiply_panels<true>(p);
 }
 
+}  // namespace
+}  // namespace sglab::emu
+
+#include "machine/tensor/mma_kernel_fragments.hpp"
+
+namespace sglab::emu {
+namespace {
+
 double fused_f64(double a, double b, double c) {
 #if defined(__FMA__) || defined(__aarch64__)
   return __builtin_fma(a, b, c);
@@ -182,6 +190,8 @@ double fused_f64(double a, double b, double c) {
 }
 
 constexpr MmaKernels kKernels = {multiply,
+                                 kMultiplyF16,
+                                 kMultiplyBf16,
                                  fused_f64,
                                  transpose_runs<HalfFormat>,
                                  transpose_runs<BfloatFormat>,
@@ -189,6 +199,8 @@ constexpr MmaKernels kKernels = {multiply,
                                  widen<BfloatFormat>,
                                  widen_runs<HalfFormat>,
                                  widen_runs<BfloatFormat>,
+                                 widen_pairs<HalfFormat>,
+                                 widen_pairs<BfloatFormat>,
                                  widen_chunk<HalfFormat>,
                                  widen_chunk<BfloatFormat>,
                                  widen_e4m3,

@@ -14,15 +14,6 @@ int tmem_elements_per_word(ElementType type, bool packed_fp4) {
   return bits <= 8 ? 4 : 32 / bits;
 }
 
-// A half-word of each lane's word, widened.
-void widen_halves(ElementType type, const std::uint32_t* words, int shift, int rows, float* out) {
-  std::uint16_t halves[TensorMemory::kLanes];
-  for (int i = 0; i < rows; ++i) halves[i] = static_cast<std::uint16_t>(words[i] >> shift);
-  const MmaKernels& kernels = mma_kernels();
-  (type == ElementType::kF16 ? kernels.widen_f16 : kernels.widen_bf16)(
-      reinterpret_cast<const std::uint8_t*>(halves), out, rows);
-}
-
 // Two 2-bit positions of one four-element chunk (2:4), or of two-element halves of a chunk (1:2, 4:8 in
 // pairs).
 std::uint32_t metadata_nibble(const TensorMemory& tmem, MmaKind kind, TmemAddress at, std::uint32_t lane,
@@ -51,6 +42,14 @@ void gather_tmem_a(const TensorMemory& tmem, ElementType type, bool packed_fp4, 
   const float* table = element_bits(type) <= 8 ? byte_decode_table(type) : nullptr;
   // An unpacked e2m1 sits in bits 2-5 of its byte.
   const int byte_shift = type == ElementType::kE2m1 && !packed_fp4 ? 2 : 0;
+  if (per_word == 2 && rows % 8 == 0) {
+    const MmaKernels& kernels = mma_kernels();
+    const auto widen = type == ElementType::kF16 ? kernels.widen_f16_pairs : kernels.widen_bf16_pairs;
+    for (int i = 0; i < k; i += 2, out += 2 * rows) {
+      widen(tmem.column(column + i / 2) + lane, rows, out, out + rows);
+    }
+    return;
+  }
   for (int i = 0; i < k; ++i) {
     const std::uint32_t* words = tmem.column(column + i / per_word) + lane;
     const int shift = i % per_word * (32 / per_word);
@@ -58,10 +57,9 @@ void gather_tmem_a(const TensorMemory& tmem, ElementType type, bool packed_fp4, 
     if (table != nullptr) {
       const std::uint32_t mask = packed_fp4 ? 0xf : 0xff;
       for (int r = 0; r < rows; ++r) line[r] = table[(words[r] >> shift & mask) >> byte_shift];
-    } else if (per_word == 2) {
-      widen_halves(type, words, shift, rows, line);
     } else {
-      for (int r = 0; r < rows; ++r) line[r] = decode_element(type, words[r]);
+      const std::uint32_t mask = per_word == 2 ? 0xffffu : ~0u;
+      for (int r = 0; r < rows; ++r) line[r] = decode_element(type, words[r] >> shift & mask);
     }
   }
 }

@@ -43,6 +43,16 @@ bool sums_in_place(const Tcgen05Mma& mma) {
   return mma.descriptor.d_type == ElementType::kF32 && !masked && mma.scale_input_d == 0;
 }
 
+// Whether A of the next product can be read before the first has written D.
+bool a_is_apart(const Tcgen05Mma& first, const Tcgen05Mma& next) {
+  if (first.a_smem || next.a_smem) return first.a_smem && next.a_smem;
+  if (first.shift_a || next.shift_a) return false;
+  const InstructionDescriptor& d = next.descriptor;
+  const int columns = tmem_a_columns(d.a_type, is_four_bit(d.kind), stored_k_of(d));
+  return next.a_tmem.column + static_cast<std::uint32_t>(columns) <= next.d.column ||
+         next.d.column + static_cast<std::uint32_t>(accumulator_columns(next)) <= next.a_tmem.column;
+}
+
 class Operation {
  public:
   // The second and further ones continue the first.
@@ -118,13 +128,14 @@ class Operation {
       a = a_ + block.row;
       stride = d_.m;
     } else {
-      float* out =
-          room(d_.sparse ? scratch_.a_stored : scratch_.a, static_cast<std::size_t>(block.rows) * stored_k_);
-      gather_tmem_a(tmem, d_.a_type, packed_fp4_, lane, mma_.a_tmem.column, block.rows, stored_k_, out);
-      if (mma_.shift_a) shift_rows(block, tmem, out);
-      if (d_.negate_a != d_.negate_b) {
-        std::transform(out, out + block.rows * stored_k_, out, [](float x) { return -x; });
+      const std::size_t part = static_cast<std::size_t>(block.rows) * stored_k_, size = part * mmas_.size();
+      float* out = room(d_.sparse ? scratch_.a_stored : scratch_.a, size);
+      for (std::size_t i = 0; i < mmas_.size(); ++i) {
+        gather_tmem_a(tmem, d_.a_type, packed_fp4_, lane, mmas_[i]->a_tmem.column, block.rows, stored_k_,
+                      out + i * part);
       }
+      if (mma_.shift_a) shift_rows(block, tmem, out);
+      if (d_.negate_a != d_.negate_b) std::transform(out, out + size, out, [](float x) { return -x; });
       a = out;
       stride = block.rows;
     }
@@ -319,7 +330,7 @@ void run_tcgen05_mma(const Tcgen05Mma& mma, std::span<const MmaCta> ctas) {
 
 bool continues_product(const Tcgen05Mma& first, const Tcgen05Mma& next) {
   const InstructionDescriptor& d = next.descriptor;
-  return next.enable_input_d && first.a_smem && next.a_smem && first.descriptor == d && !d.sparse &&
+  return next.enable_input_d && a_is_apart(first, next) && first.descriptor == d && !d.sparse &&
          !is_block_scaled(d.kind) && first.cta_group == next.cta_group &&
          first.weight_stationary == next.weight_stationary && first.d.encode() == next.d.encode() &&
          sums_in_place(first) && sums_in_place(next) && first.zero_columns == next.zero_columns;

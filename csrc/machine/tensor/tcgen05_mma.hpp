@@ -43,7 +43,7 @@ struct MmaCta {
 void run_tcgen05_mma(const Tcgen05Mma& mma, std::span<const MmaCta> ctas);
 
 // Whether `next`, right after `first`, goes on with its sums over K: the same D in fp32, operands of the same
-// form from shared memory, all cells and columns.
+// form, A in shared memory or in tensor memory that D does not cover, all cells and columns.
 bool continues_product(const Tcgen05Mma& first, const Tcgen05Mma& next);
 
 // Performs the first and those that continue it as one product: the same bits, with D read and written once.

@@ -15,6 +15,7 @@ import numpy as np
 
 from sglab import _core
 from tests.support.emulator.launching import launch
+from tests.support.emulator.powers import arguments_of_ex2
 
 from . import compare, convert, floating, integer
 from .case import DTYPES, Case
@@ -110,6 +111,9 @@ def jobs() -> Iterator[Job]:
     for family in (integer, floating, convert, compare):
         for case in family.cases():
             yield of_case(case)
+            if case.form.startswith("ex2."):
+                x = arguments_of_ex2()
+                yield Job(case.form + " near middles", case.ptx(), (x,), x.nbytes, len(x), len(x) // 128, 128)
     for name, registers in MATRICES.items():
         yield of_matrix(name, registers)
 
