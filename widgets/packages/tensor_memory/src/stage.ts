@@ -13,7 +13,7 @@ import type { Scene } from "./scene";
 import { clamp, reveal, type Viewport, WHOLE, zoomAt } from "./viewport";
 import type { Facts } from "./words";
 
-const HEIGHT = { least: 296, most: 552 }; // 2 and 4 px per lane below the column heads
+const HEIGHT = { least: 296, most: 808 }; // 2 and 6 px per lane below the column heads
 const WIDE = 860; // px of the view: the details are beside it
 const BESIDE = 76; // px of the view beside the maps: titles, legend
 
