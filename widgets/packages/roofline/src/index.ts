@@ -30,7 +30,7 @@ import type { Machine, ROOFLINE } from "./protocol";
 import { sentence } from "./words";
 
 const LEAST = { width: 360, height: 320 };
-const TALLEST = 620;
+const TALLEST = 860;
 const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
 const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: only the roofs are there." },
