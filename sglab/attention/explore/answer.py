@@ -135,8 +135,8 @@ def answer(
             sparse=asked.sparse,
         )
         unseen = planned is None and part.batch.forward_mode.is_decode() and not built.partials and built.arrays
-        said = ("partial results of splits that the kernel chooses are not counted",) if unseen else ()
-        cost = replace(cost, notes=(*cost.notes, *said, *((part.note,) if part.note else ())))
+        unsaid = ("partial results of splits that the kernel chooses are not counted",) if unseen else ()
+        cost = replace(cost, notes=(*cost.notes, *unsaid, *((part.note,) if part.note else ())))
     return replace(
         base,
         served_by=part.backend.serving.name or name,
