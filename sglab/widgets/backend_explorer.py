@@ -165,8 +165,8 @@ class BackendExplorer(Widget):
         if self._batch is None:
             super().run_again()
             return
-        kept = ("model", "machine", "version", "kv_cache_dtype", "sliding_window", "logit_cap", "cuda_graph")
-        asked = question_of(self._batch, **{name: getattr(self._asked, name) for name in (*kept, "deterministic")})
+        kept = {field.name for field in fields(Question)} - set(self.options["fixed"])
+        asked = question_of(self._batch, **{name: getattr(self._asked, name) for name in kept})
         self.outdated = ""
         self._show(asked, ask(asked, self._batch))
 
@@ -185,7 +185,8 @@ class BackendExplorer(Widget):
     def _show(self, asked: Question, found: Exploration) -> None:
         self._asked, self.exploration = asked, found
         live = self._batch is not None
-        fixed = ("seq_lens", "mode", "new_tokens", "num_heads", "num_kv_heads", "page_size") if live else ()
+        own = ("seq_lens", "mode", "new_tokens", "num_heads", "num_kv_heads", "page_size", "dcp_size")
+        fixed = own if live else ()
         heads, kv_heads = asked.heads
         models = [
             {"name": name, "like": shape.like}

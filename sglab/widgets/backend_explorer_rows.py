@@ -24,11 +24,16 @@ COUNTED = (
 def header(asked: Question, found: Exploration) -> dict[str, Any]:
     tokens, count = sum(asked.seq_lens), len(asked.seq_lens)
     heads, kv_heads = asked.heads
+    spread = "".join(f" · {name} {size}" for name, size in _sizes(asked).items() if size > 1)
     subject = (
         f"{asked.mode} of {count} request{'s' * (count > 1)}, {tokens:,} KV token{'s' * (tokens > 1)} · {asked.model}, "
-        f"{heads} heads on {kv_heads} KV head{'s' * (kv_heads > 1)} · {asked.machine} · SGLang {asked.version}"
+        f"{heads} heads on {kv_heads} KV head{'s' * (kv_heads > 1)}{spread} · {asked.machine} · SGLang {asked.version}"
     )
     return {"title": "Backends", "subject": subject, "badge": {"text": "built · counted", "title": COUNTED}}
+
+
+def _sizes(asked: Question) -> dict[str, int]:
+    return {"dcp_size": asked.dcp_size, "attn_cp_size": asked.attn_cp_size}
 
 
 def choice_lines(found: Exploration) -> list[dict[str, Any]]:
@@ -74,10 +79,12 @@ def row(answer: Answer, found: Exploration, asked: Question, batch: Batch | None
         "scratch": [],
         "closed": openings(answer, asked, batch),
     }
-    if answer.built is None or answer.cost is None:
+    if answer.built is None:
         return made
+    cost = {} if answer.cost is None else {"cost": _cost(answer.cost, found.hardware.name)}
     return {
         **made,
+        **cost,
         "arrays": [_array(each) for each in answer.built.arrays],
         "arrayBytes": answer.built.nbytes,
         "numbers": {name: _number(value) for name, value in answer.built.numbers.items()},
@@ -86,7 +93,6 @@ def row(answer: Answer, found: Exploration, asked: Question, batch: Batch | None
         "keptScratch": answer.built.kept_scratch,
         "graphBytes": answer.built.graph_bytes,
         "plan": _plan(answer.plan),
-        "cost": _cost(answer.cost, found.hardware.name),
     }
 
 
@@ -95,6 +101,9 @@ def openings(answer: Answer, asked: Question, batch: Batch | None) -> dict[str, 
     if answer.built is None:
         refused = "It refuses this pass."
         return {"SplitKV": refused, "PageTable": refused, "KernelDebugger": refused, "run": refused}
+    if max(_sizes(asked).values()) > 1:
+        shared = "What one of several ranks has is not opened: other widgets show whole passes."
+        return {"SplitKV": shared, "PageTable": shared, "KernelDebugger": shared, "run": shared}
     drafts = "Drafts are opened from a run: see DraftTree." if asked.mode.startswith("verify") else ""
     fp8 = "Rows of an FP8 pool are opened from an engine." if asked.kv_cache_dtype != "auto" else ""
     flags = "A window, sinks or a cap are not in the batches that are opened." if _has_flags(asked) else ""

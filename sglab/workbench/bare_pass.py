@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from sglab.attention.explore import FirstRank
 from sglab.engine import (
     ForwardBatch,
     ForwardMode,
@@ -73,6 +74,26 @@ class BareOptions(BatchOptions):
         ScheduleBatch.init_new(reqs, tree).prepare_for_extend()
         made = worker_batch(runner.req_to_token_pool, reqs, list(new_tokens), mode)
         return runner, ForwardBatch.init_new(made, runner), self._layer(runner.model_config)
+
+    def spread(
+        self, seq_lens: Sequence[int], new_tokens: Sequence[int], mode: ForwardMode, ranks: int
+    ) -> tuple[ModelRunner, ForwardBatch, RadixAttention]:
+        """`bare`, as the first of `ranks` has it that a request's context is spread over.
+
+        Pages and heads of these options are a rank's; a rank's rows have the KV heads of all.
+
+        Raises:
+            BadArgumentError, PoolExhaustedError: as `bare`.
+        """
+        kv_heads = None if self.kind == "mla" else self._kv_heads() * ranks
+        of_all = replace(
+            self, num_heads=self.num_heads * ranks, num_kv_heads=kv_heads, page_size=self.page_size * ranks
+        )
+        runner, batch, layer = of_all.bare(seq_lens, new_tokens, mode)
+        whole = runner.token_to_kv_pool
+        pool = self._kv_pool(whole.size // ranks, runner.model_config, runner.dtype, runner.device)
+        runner = replace(runner, token_to_kv_pool=pool, page_size=self.page_size, tp_size=ranks, dcp=FirstRank(ranks))
+        return runner, replace(batch, token_to_kv_pool=pool), replace(layer, tp_q_head_num=self.num_heads)
 
 
 def as_verification(batch: ForwardBatch, parents: Sequence[int], topk: int) -> ForwardBatch:

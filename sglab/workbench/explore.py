@@ -8,11 +8,11 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from sglab.attention.explore import Exploration, Pass, explore
+from sglab.attention.explore import Exploration, FirstRank, Pass, explore
 from sglab.attention.selection import HARDWARE, VERSIONS, Model, Settings
 from sglab.attention.table import MODELS
 from sglab.engine import KV_CACHE_DTYPES as BY_NAME
-from sglab.engine import BadArgumentError, ForwardMode, arguments
+from sglab.engine import BadArgumentError, ForwardMode, ModelRunner, arguments
 from sglab.workbench.bare_pass import BareOptions, as_verification
 from sglab.workbench.batch import Batch
 
@@ -21,6 +21,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 CHAIN, TREE = (-1, 0, 1, 2), (-1, 0, 0, 1, 1, 2, 2, 3)
 """Drafts that are verified: the node before each."""
 PARENTS: dict[str, tuple[int, ...]] = {"verify a chain": CHAIN, "verify a tree": TREE}
+MOST_RANKS = 64
 MOST_TOKENS, MOST_REQUESTS = 1 << 20, 512
 """Of a question: the page table alone takes 4 bytes for each token of the longest request, in every row."""
 KV_CACHE_DTYPES = {name: dtype for name, dtype in BY_NAME.items() if not isinstance(dtype, str)}
@@ -68,6 +69,8 @@ class Question:
     logit_cap: float = 0.0
     cuda_graph: bool = False
     deterministic: bool = False
+    dcp_size: int = 1
+    attn_cp_size: int = 1
 
     def checked(self) -> Question:
         """The same with lengths as a tuple, or a refusal by name."""
@@ -91,6 +94,12 @@ class Question:
                 arguments.integer(name, getattr(self, name), 1, remedy="Leave it out for the model's own.")
         if self.page_size is not None:
             arguments.power_of_two("page_size", self.page_size)
+        for name in ("dcp_size", "attn_cp_size"):
+            size = arguments.power_of_two(name, getattr(self, name))
+            arguments.integer(name, size, 1, MOST_RANKS, "Ask about fewer ranks.")
+        if self.dcp_size > 1 and self.attn_cp_size > 1:
+            remedy = "Spread either a request's context over ranks or its prompt."
+            raise BadArgumentError("attn_cp_size", "1 with dcp_size above 1", self.attn_cp_size, remedy)
         heads, kv_heads = self.heads
         if heads % kv_heads or heads > 1024:
             expected = f"at most 1,024, a multiple of the {kv_heads} KV heads"
@@ -140,6 +149,8 @@ def explore_backends(seq_lens: Sequence[int] | Batch = Question.seq_lens, **ques
         kv_cache_dtype: "auto", "fp8_e4m3", "fp8_e5m2".
         sliding_window: w for w + 1 keys; -1: none. logit_cap: 0 or the cap.
         cuda_graph: what a graph's replay reads. deterministic: deterministic inference.
+        dcp_size: ranks that a request's context is spread over; attn_cp_size: that a prompt's new tokens are spread
+            over. Powers of two; above 1, what is built and counted is the first rank's, heads and pages are a rank's.
 
     Raises:
         BadArgumentError: naming the argument.
@@ -180,6 +191,9 @@ def question_of(batch: Batch, **question: Any) -> Question:
     if MODELS[model].use_mla != (batch.kind == "mla"):
         expected = f"a model of {batch.kind.upper()}, as the batch is"
         raise BadArgumentError("model", expected, repr(model), "Leave it out, or build another batch.")
+    if question.get("dcp_size", 1) != 1:
+        remedy = "Pass lengths instead of the batch."
+        raise BadArgumentError("dcp_size", "1 with a live batch, whose pool is whole", question["dcp_size"], remedy)
     fixed = sorted(set(question) & set(given))
     if fixed:
         remedy = "Leave it out, or pass lengths instead of the batch."
@@ -195,7 +209,7 @@ def live_pass(question: Question, batch: Batch) -> Pass:
     """
     batch.check_page_table()
     layer = replace(batch.layer, sliding_window_size=question.sliding_window)
-    runner = replace(batch.runner, enable_deterministic_inference=question.deterministic)
+    runner = _with_flags(batch.runner, question)
     sinks = torch.zeros(batch.num_heads) if HEADS[question.model].sinks else None
     sparse = MODELS[question.model].sparse
     return Pass(runner, batch.forward_batch, layer, sinks, question.cuda_graph, sparse)
@@ -223,10 +237,18 @@ def made_pass(question: Question, page_size: int) -> Pass:
         new, mode = [min(question.new_tokens, each) for each in lens], ForwardMode.EXTEND
         if question.mode == "mixed":
             new, mode = [*new[: -(-len(new) // 2)], *[1] * (len(new) // 2)], ForwardMode.MIXED
-    runner, batch, layer = options.bare(lens, new, mode)
+    if question.dcp_size > 1:
+        runner, batch, layer = options.spread(lens, new, mode, question.dcp_size)
+    else:
+        runner, batch, layer = options.bare(lens, new, mode)
     if parents is not None:
         batch = as_verification(batch, parents, 1 if parents == CHAIN else 2)
-    runner = replace(runner, enable_deterministic_inference=question.deterministic)
+    runner = _with_flags(runner, question)
     layer = replace(layer, sliding_window_size=question.sliding_window)
     sinks = torch.zeros(heads) if shape.sinks else None
     return Pass(runner, batch, layer, sinks, question.cuda_graph, MODELS[question.model].sparse)
+
+
+def _with_flags(runner: ModelRunner, question: Question) -> ModelRunner:
+    prompts = FirstRank(question.attn_cp_size) if question.attn_cp_size > 1 else None
+    return replace(runner, enable_deterministic_inference=question.deterministic, attn_cp=prompts)

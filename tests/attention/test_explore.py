@@ -17,6 +17,7 @@ from sglab.attention.explore.costs import seen
 from sglab.attention.explore.machines import NEEDS, PEAKS, sm_count, why_not_on
 from sglab.attention.explore.plans import PlanFacts, decode_plan
 from sglab.attention.origins import ORIGINS
+from sglab.attention.registry import capabilities_by_name
 from sglab.attention.selection import select_attention_backend
 from sglab.engine import BadArgumentError, ForwardMode
 from sglab.workbench import Batch, attend, decode_batch, explore_backends, extend_batch
@@ -252,3 +253,74 @@ def test_a_live_batch_keeps_what_it_is() -> None:
     with pytest.raises(BadArgumentError, match="a model of MHA"):
         explore_backends(batch, model="DeepSeek-V3")
     assert explore_backends(batch)["fa3"].page_size == 16
+
+
+# Ranks that share a context or a prompt: what the first of them has.
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_rank_of_a_shared_context_has_its_share(mode: str) -> None:
+    size = 4
+    whole, found = explored(model="DeepSeek-V3", mode=mode), explored(model="DeepSeek-V3", mode=mode, dcp_size=size)
+    served = {each.name for each in found.answers if each.built is not None}
+    named = capabilities_by_name("mla")
+    assert served <= {name for name, capabilities in named.items() if capabilities.dcp is not None}
+    assert bool(served) == (mode != "verify a tree")
+    for each in found.answers:
+        if each.built is None:
+            assert each.refusals[-1].by == "backend"
+            assert each.refusals[-1].argument
+        elif each.cost is None:
+            assert each.notes == ("of rank 0 of 4; what a prompt reads where ranks share its context is not counted",)
+        else:
+            other = whole[each.name].cost
+            assert other is not None
+            rows = sum(-(-length // size) for length in seen_lens(mode))
+            assert each.cost.kv_rows == rows, "the first rank has one more where they do not divide"
+            assert each.cost.qo_bytes == size * other.qo_bytes, "queries of all ranks"
+            assert each.cost.notes[-1].startswith("of rank 0 of 4")
+
+
+def seen_lens(mode: str) -> tuple[int, ...]:
+    return tuple(length + len(CHAIN) for length in LENS) if mode.startswith("verify") else LENS
+
+
+def test_the_arrays_of_a_shared_context_are_those_of_a_shorter_one() -> None:
+    spread, short = explored(dcp_size=2)["triton"], explored(seq_lens=(150, 500, 39))["triton"]
+    assert spread.built is not None
+    assert short.built is not None
+    for name in ("kv_indptr", "num_kv_splits"):
+        mine, alone = (next(each.values for each in one.built.arrays if each.name == name) for one in (spread, short))
+        assert mine.tolist()[:2] == alone.tolist()[:2]
+
+
+def test_a_rank_of_a_shared_prompt_has_its_blocks() -> None:
+    whole, found = explored(mode="extend", machine="H100"), explored(mode="extend", machine="H100", attn_cp_size=2)
+    fa3, before = found["fa3"], whole["fa3"]
+    assert fa3.built is not None and fa3.cost is not None and before.cost is not None
+    new = [min(256, length) for length in LENS]
+    blocks = [-(-count // 4) for count in new] + [count // 4 for count in new]  # the first and the last of four
+    cu_seqlens_q = next(each.values for each in fa3.built.arrays if each.name == "cu_seqlens_q")
+    assert cu_seqlens_q.tolist() == [0, *np.cumsum(blocks).tolist()]
+    assert fa3.cost.kv_rows == sum(LENS), "the last block sees all keys"
+    assert abs(fa3.cost.flops / before.cost.flops - 0.5) < 0.01, "early and late blocks together are half of the work"
+    window = explored(mode="extend", attn_cp_size=2, sliding_window=50)["fa3"].cost
+    assert window is not None
+    assert window.kv_rows < sum(min(length, 50 + count) for length, count in zip(LENS, new, strict=True))
+    decode = explored(attn_cp_size=2)["fa3"].cost
+    assert decode is not None
+    assert decode.kv_rows == sum(LENS)
+    assert decode.notes[-1] == "every rank runs this pass in whole"
+
+
+def test_ranks_that_cannot_be_are_refused() -> None:
+    with pytest.raises(BadArgumentError, match="attn_cp_size: expected 1 with dcp_size above 1, got 2"):
+        explored(dcp_size=2, attn_cp_size=2)
+    with pytest.raises(BadArgumentError, match="dcp_size"):
+        explored(dcp_size=3)
+    with pytest.raises(BadArgumentError, match="dcp_size"):
+        explored(dcp_size=128)
+    batch = small()[0]
+    with pytest.raises(BadArgumentError, match="dcp_size: expected 1 with a live batch"):
+        explore_backends(batch, dcp_size=2)
+    assert explore_backends(batch, attn_cp_size=2)["fa3"].cost is not None

@@ -190,3 +190,29 @@ def test_it_opens_at_its_cards_and_stays_there_when_drawn_again(host: Host) -> N
     widget.locator("tr[data-backend] .sbe-name").last.click()
     settled(host.page)
     expect(widget.locator("tr[data-selected='true']")).to_be_in_viewport()
+
+
+def test_ranks_that_share_are_chosen_behind_more(shown: Locator, host: Host, explorer: BackendExplorer) -> None:
+    shown.get_by_role("button", name="More controls").click()
+    contexts, prompts = shown.get_by_label("dcp_size", exact=True), shown.get_by_label("attn_cp_size", exact=True)
+    contexts.select_option("4")
+    expect(shown.locator(".sg-subject")).to_contain_text("dcp_size 4")
+    expect(shown.locator("tr[data-backend='fa3']")).to_contain_text("dcp_size: expected 1 for fa3, got 4")
+    shown.locator("tr[data-backend='flashmla']").click()
+    expect(shown.locator(".sg-details")).to_contain_text("Of rank 0 of 4")
+    shown.get_by_label("Mode", exact=True).select_option("extend")
+    expect(shown.locator("tr[data-backend='flashmla'] .sbe-moved")).to_have_text("–")
+    expect(shown.locator("tr[data-backend='flashmla'] .sbe-open")).to_have_count(0)
+    prompts.select_option("2")  # one of the two at once
+    expect(shown.locator(".sg-subject")).to_contain_text("attn_cp_size 2")
+    expect(contexts).to_have_value("1")
+    assert (explorer.question["dcp_size"], explorer.question["attn_cp_size"]) == (1, 2)
+
+
+def test_code_breaks_before_a_value_and_a_sign_stays_with_its_name(shown: Locator, host: Host) -> None:
+    code = shown.locator(".sg-details code").filter(has_text="flash_attn").first
+    assert code.evaluate("each => [...each.childNodes].map((one) => one.nodeName)") == ["#text", "WBR", "#text"]
+    for row in shown.locator("tr[data-backend]").all():
+        tops = row.locator(".sbe-sign, .sbe-name").evaluate_all("all => all.map((e) => e.getBoundingClientRect())")
+        assert tops[0]["top"] < tops[1]["bottom"]
+        assert tops[1]["top"] < tops[0]["bottom"]

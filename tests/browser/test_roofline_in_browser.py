@@ -193,3 +193,20 @@ def test_a_saved_page_changes_machines_without_python(page: Page, tmp_path: Path
     shown.press("m")
     expect(shown.locator(".srf-plot text", has_text="memory 4.80 TB/s")).to_have_count(1)
     expect(shown.get_by_role("button", name=re.compile("open in"))).to_have_count(0)
+
+
+def test_all_columns_of_all_points_are_in_sight(host: Host) -> None:
+    long = Point("mla_decode_sm100_f16", SWEEP[1].work, "measured", 84.7e-6, "H100", how="Median of 50.")
+    shown = show(host, Roofline(SWEEP, long))
+    shown.get_by_role("tab", name="All points").click()
+    box = shown.locator(".sge-scroll:visible").first
+    expect(box.locator("th").last).to_have_text("of roof")
+    assert box.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
+    expect(box).to_contain_text("measured")
+
+
+def test_a_large_window_is_filled(host: Host) -> None:
+    host.page.set_viewport_size({"width": 1800, "height": 1080})
+    shown = show(host, Roofline(SWEEP))
+    height = shown.evaluate("each => each.getBoundingClientRect().height")
+    assert height > 900, "of the 960 that a widget takes at most"

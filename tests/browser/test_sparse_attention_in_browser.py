@@ -138,3 +138,25 @@ def test_a_step_draws_the_map_that_it_changes(shown: Locator) -> None:
     shown.press("ArrowUp")
     settled(page)
     assert drawings(page) == 2
+
+
+SAVED_PIXELS = """() => {
+  window.savedPixels = [];
+  const plain = HTMLCanvasElement.prototype.toDataURL;
+  HTMLCanvasElement.prototype.toDataURL = function (...all) {
+    if (this.isConnected && this.clientWidth) savedPixels.push(this.width / this.clientWidth);
+    return plain.apply(this, all);
+  };
+}"""
+
+
+def test_maps_of_a_saved_picture_are_drawn_with_its_pixels(shown: Locator) -> None:
+    """They were those of the screen, enlarged: what is drawn already was not drawn again."""
+    page = shown.page
+    page.evaluate(SAVED_PIXELS)
+    shown.get_by_role("button", name="More controls").click()
+    with page.expect_download():
+        shown.get_by_role("button", name="SVG").click()
+    ratios = page.evaluate("savedPixels")
+    assert len(ratios) >= 2
+    assert min(ratios) > 1.9

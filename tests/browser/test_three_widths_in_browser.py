@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.support.browser.every_widget import MAKERS
 from tests.support.browser.patience import settled
 
 pytest.importorskip("triton")
@@ -121,6 +122,20 @@ def test_a_small_radix_tree_leaves_no_hole(width: int, page: Page, saved: Saved)
         legend = widget.locator(".sg-legend").bounding_box()
         assert legend is not None
         assert legend["y"] - tabs["y"] > 150, "and are in sight"
+
+
+@pytest.mark.parametrize("name", [name for name in MAKERS if name != "KernelDebugger"])
+def test_the_details_of_a_narrow_widget_are_in_sight(name: str, page: Page, saved: Saved) -> None:
+    """They were far below the picture, so that a press in it seemed to do nothing."""
+    widget = opened(page, saved(name), NARROW)
+    if widget.get_by_label("Dismiss (Esc)").count():
+        widget.get_by_label("Dismiss (Esc)").first.click()  # the notice that a saved page has
+    settled(page)
+    view, details, body = (widget.locator(each).bounding_box() for each in (".sg-view", ".sg-details", ".sg-body"))
+    assert view is not None and details is not None and body is not None
+    assert view["height"] >= 140
+    assert details["height"] >= 110
+    assert details["y"] + details["height"] <= body["y"] + body["height"] + 1
 
 
 @pytest.mark.parametrize(("name", "last"), [("RadixTree", ".srt-below"), ("Graph", ".sgr-below")])

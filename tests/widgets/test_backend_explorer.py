@@ -156,3 +156,34 @@ def test_drafts_and_unknown_names_are_refused() -> None:
 def test_a_saved_page_holds_every_row() -> None:
     state = latent().saved()["state"]
     assert len(state["rows"]) == len(ATTENTION_BACKENDS) and len(state["choices"]) == 3
+
+
+def test_a_rank_of_several_is_shown_and_nothing_of_it_is_opened() -> None:
+    widget = made(model="DeepSeek-V3")
+    widget.change({"dcp_size": 4})
+    assert "dcp_size 4" in widget.header["subject"]
+    shown = row(widget, "flashmla")
+    assert shown["servedBy"] == "flashmla"
+    assert shown["cost"]["notes"][-1].startswith("of rank 0 of 4")
+    assert set(shown["closed"].values()) == {
+        "What one of several ranks has is not opened: other widgets show whole passes."
+    }
+    with pytest.raises(BadArgumentError, match="one of several ranks"):
+        widget.view("SplitKV", "flashmla")
+    widget.change({"mode": "extend"})
+    assert "cost" not in row(widget, "flashmla")
+    assert row(widget, "flashmla")["arrays"]
+    widget.change({"dcp_size": 1, "attn_cp_size": 2})
+    assert "attn_cp_size 2" in widget.header["subject"]
+    assert "dcp_size 2" not in widget.header["subject"]
+
+
+def test_a_live_batch_keeps_its_pool_whole() -> None:
+    batch = decode_batch([40, 9], num_heads=16, page_size=64, dtype="bfloat16", seed=0)
+    widget = BackendExplorer(batch)
+    assert "dcp_size" in widget.options["fixed"]
+    with pytest.raises(BadArgumentError, match="dcp_size"):
+        widget.ask(dcp_size=2)
+    widget.ask(attn_cp_size=2)
+    widget.run_again()
+    assert widget.question["attn_cp_size"] == 2

@@ -64,6 +64,11 @@ class PromptParallelBackend(AttentionBackend):
         self.inner.prepare(self._pieces)
         self.shares = shares
 
+    @property
+    def pieces(self) -> ForwardBatch | None:
+        """What this rank's queries attend to in the pass last prepared; None: as without other ranks."""
+        return self._pieces
+
     def index_rows(self, forward_batch: ForwardBatch) -> IndexRows:
         """Of a shared pass those of this rank's queries; an indexer's keys must be gathered before."""
         assert self._pieces is not None

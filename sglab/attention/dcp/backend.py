@@ -71,6 +71,16 @@ class ContextParallelBackend(AttentionBackend):
         self._empty = torch.empty(0, dtype=torch.bool)
         """Of each query row whether no key of its is here; a graph finds it anew."""
 
+    @property
+    def joined(self) -> bool:
+        """Whether all that the pass last prepared attends to lies in the ranks' pools."""
+        return self._joined
+
+    @property
+    def gathered(self) -> GatheredPrefix | None:
+        """The prefixes of the pass last prepared whose keys are brought here; None: it brings none."""
+        return self._prefix
+
     # A pass.
 
     def prepare(self, forward_batch: ForwardBatch) -> None:

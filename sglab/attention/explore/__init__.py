@@ -9,6 +9,7 @@ from sglab.attention.explore.built import Built, BuiltArray, Scratch
 from sglab.attention.explore.costs import Cost
 from sglab.attention.explore.explore import Exploration, explore
 from sglab.attention.explore.machines import PEAKS, Peaks, why_not_on
+from sglab.attention.explore.ranks import FirstRank
 
 __all__ = [
     "PEAKS",
@@ -17,6 +18,7 @@ __all__ = [
     "BuiltArray",
     "Cost",
     "Exploration",
+    "FirstRank",
     "Pass",
     "Peaks",
     "Refusal",

@@ -15,6 +15,7 @@ from sglab.attention.explore.built import Built, built_by
 from sglab.attention.explore.costs import Cost, Seen, cost_of, seen
 from sglab.attention.explore.machines import why_not_on
 from sglab.attention.explore.plans import PlanFacts, plan_of
+from sglab.attention.explore.ranks import own_part
 from sglab.attention.info import recording
 from sglab.attention.registry import backend_factory
 from sglab.attention.selection import BackendSelection, Hardware
@@ -67,7 +68,8 @@ class Answer:
         served_by: the backend whose kernels run, its own name or its fallback's; "" where the call is refused.
         refusals: by SGLang (the name, the machine, the page size), by the machine, by the backend itself.
         selection: what SGLang does when this backend is named; None where it refuses.
-        built, plan, cost: None where the backend refuses. `plan` may be a sentence saying why there is none.
+        built, plan, cost: None where the backend refuses. `plan` may be a sentence saying why there is none. Where
+            ranks share the pass they are the first one's; a `cost` that is not counted is None, as `notes` then say.
         notes: of the backend, while it prepared.
     """
 
@@ -114,29 +116,35 @@ def answer(
     except BadArgumentError as refused:
         said = Refusal("backend", str(refused), refused.argument)
         return replace(base, refusals=(*refusals, said))
-    built = built_by(backend)
-    plan = plan_of(backend, asked.runner, asked.batch, asked.layer, asked.graph)
+    part = own_part(backend, asked.batch, asked.layer, asked.seen)
+    built = built_by(part.backend, part.gathered)
+    plan = plan_of(part.backend, asked.runner, part.batch, part.layer, asked.graph)
     planned = plan if isinstance(plan, PlanFacts) else None
-    cost = cost_of(
-        backend,
-        asked.runner,
-        asked.batch,
-        asked.layer,
-        asked.seen,
-        index_bytes=built.nbytes + (planned.array_bytes if planned else 0),
-        partial_bytes=planned.partial_bytes if planned else built.partials,
-        sparse=asked.sparse,
-    )
-    if planned is None and asked.batch.forward_mode.is_decode() and not built.partials and built.arrays:
-        cost = replace(cost, notes=(*cost.notes, "partial results of splits that the kernel chooses are not counted"))
+    cost, notes = None, tuple(log.notes)
+    if part.seen is None:
+        notes = (*notes, part.note)
+    else:
+        cost = cost_of(
+            part.backend,
+            asked.runner,
+            part.batch,
+            part.layer,
+            part.seen,
+            index_bytes=built.nbytes + (planned.array_bytes if planned else 0),
+            partial_bytes=planned.partial_bytes if planned else built.partials,
+            sparse=asked.sparse,
+        )
+        unseen = planned is None and part.batch.forward_mode.is_decode() and not built.partials and built.arrays
+        unsaid = ("partial results of splits that the kernel chooses are not counted",) if unseen else ()
+        cost = replace(cost, notes=(*cost.notes, *unsaid, *((part.note,) if part.note else ())))
     return replace(
         base,
-        served_by=backend.serving.name or name,
+        served_by=part.backend.serving.name or name,
         refusals=tuple(refusals),
         built=built,
         plan=plan,
         cost=cost,
-        notes=tuple(log.notes),
+        notes=notes,
     )
 
 

@@ -85,9 +85,13 @@ class Built:
         return sum(each.nbytes for each in self.scratch if each.kept)
 
 
-def built_by(backend: AttentionBackend) -> Built:
-    """What `prepare`, or `prepare_replay`, left in a backend and in the one that serves the pass."""
-    parts: dict[str, Any] = {}
+def built_by(backend: AttentionBackend, gathered: object | None = None) -> Built:
+    """What `prepare`, or `prepare_replay`, left in a backend and in the one that serves the pass.
+
+    Args:
+        gathered: metadata that are not the backend's: of prefixes that other ranks have (`GatheredPrefix`).
+    """
+    parts: dict[str, Any] = dict(_walk(gathered, ""))
     for each in dict.fromkeys((backend.serving, backend)):
         for attribute in METADATA:
             made = getattr(each, attribute, None)

@@ -10,6 +10,7 @@ export interface Controls {
 }
 
 const PAGES = [1, 16, 32, 64, 128];
+const RANKS = [1, 2, 4, 8, 16, 32, 64];
 
 export function makeControls(
   disposer: Disposer,
@@ -65,6 +66,22 @@ export function makeControls(
   };
   const graph = flag("cuda_graph", "CUDA graph", "What the replay of a captured graph reads");
   const deterministic = flag("deterministic", "deterministic", "--enable-deterministic-inference");
+  const ranks = (name: "dcp_size" | "attn_cp_size", about: string) => {
+    const made = h("select", { class: "sg-select", "aria-label": name });
+    made.append(...RANKS.map((size) => h("option", {}, String(size))));
+    // one of the two is 1: choosing one takes the other back
+    const other = name === "dcp_size" ? "attn_cp_size" : "dcp_size";
+    disposer.listen(made, "change", () => {
+      const size = Number(made.value);
+      ask(size > 1 ? { [name]: size, [other]: 1 } : { [name]: size });
+    });
+    return {
+      input: made,
+      label: h("label", { title: `${about}; above 1 rows show the first one's part` }, name, made),
+    };
+  };
+  const contexts = ranks("dcp_size", "Ranks that a request's context is spread over");
+  const prompts = ranks("attn_cp_size", "Ranks that a prompt's new tokens are spread over");
   const cap = number("logit_cap", "cap", 0, "Soft cap of the logits by tanh; 0: none");
 
   const fill = (into: HTMLSelectElement, values: readonly [string, string][], chosen: string) => {
@@ -92,6 +109,8 @@ export function makeControls(
       cap.label,
       graph.label,
       deterministic.label,
+      contexts.label,
+      prompts.label,
     ],
     show(question, options) {
       const names = options.models.map(
@@ -110,6 +129,8 @@ export function makeControls(
       write(cap.input, question.logit_cap);
       graph.input.checked = question.cuda_graph;
       deterministic.input.checked = question.deterministic;
+      contexts.input.value = String(question.dcp_size);
+      prompts.input.value = String(question.attn_cp_size);
       const fixed = new Set(options.fixed);
       const fields: [string, HTMLInputElement | HTMLSelectElement][] = [
         ["seq_lens", lengths],
@@ -118,6 +139,7 @@ export function makeControls(
         ["num_kv_heads", kvHeads.input],
         ["new_tokens", fresh.input],
         ["page_size", page],
+        ["dcp_size", contexts.input],
       ];
       for (const [name, field] of fields) field.disabled = fixed.has(name);
     },

@@ -52,10 +52,14 @@ export function backendDetails(
   return parts;
 }
 
-/** Text with `code` between backticks. */
+/** Text with `code` between backticks, which breaks before a value, not within its word. */
 function prose(text: string): HTMLElement {
-  const parts = text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
+  const parts = text.split("`").map((part, i) => (i % 2 ? h("code", {}, ...breakable(part)) : part));
   return h("span", {}, ...parts);
+}
+
+function breakable(code: string): (Node | string)[] {
+  return code.split(/(?<==)/).flatMap((part, i) => (i ? [h("wbr"), part] : [part]));
 }
 
 function opened(row: Row, live: boolean, busy: boolean, actions: DetailActions): HTMLElement[] {

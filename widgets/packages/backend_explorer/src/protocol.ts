@@ -18,6 +18,9 @@ export interface Question {
   logit_cap: number;
   cuda_graph: boolean;
   deterministic: boolean;
+  /** Ranks that a request's context, or a prompt's new tokens, are spread over; above 1 rows are the first rank's. */
+  dcp_size: number;
+  attn_cp_size: number;
 }
 
 export interface Options {

@@ -120,8 +120,16 @@ function nameCell(row: Row): HTMLElement {
   return h(
     "td",
     { class: "sbe-first" },
-    h("span", { class: `sbe-sign sbe-${now}`, "aria-hidden": "true" }, row.chosen ? "★" : SIGNS[now]),
-    h("button", { type: "button", class: "sbe-name", "aria-pressed": "false", title: row.kernels }, row.name),
+    h(
+      "span",
+      { class: "sbe-named" },
+      h("span", { class: `sbe-sign sbe-${now}`, "aria-hidden": "true" }, row.chosen ? "★" : SIGNS[now]),
+      h(
+        "button",
+        { type: "button", class: "sbe-name", "aria-pressed": "false", title: row.kernels },
+        row.name,
+      ),
+    ),
     row.servedBy && row.servedBy !== row.name
       ? h("span", { class: "sbe-tag" }, `by ${row.servedBy}`)
       : undefined,
@@ -158,8 +166,8 @@ function line(row: Row, most: number, live: boolean): HTMLElement {
       },
       [own, kept].filter(Boolean).join(" + ") || "none",
     ),
-    h("td", { class: "sbe-moved" }, bar(row, most), h("span", {}, format.bytes(cost?.bytes ?? 0))),
-    opening(flops((cost?.flops ?? 0) + (cost?.wasted ?? 0)), "KernelDebugger", row, live, "kernel"),
+    h("td", { class: "sbe-moved" }, bar(row, most), h("span", {}, cost ? format.bytes(cost.bytes) : "–")),
+    opening(cost ? flops(cost.flops + cost.wasted) : "–", "KernelDebugger", row, live, "kernel"),
     h("td", { title: bound ? `bound by ${bound.by}` : "" }, bound ? format.duration(bound.ns) : "–"),
   );
 }

@@ -111,7 +111,7 @@ export function rowSentence(row: Row): string {
   const chosen = row.chosen ? ", SGLang's choice," : "";
   if (!row.servedBy) return `${row.name}${chosen} refuses: ${reasonOf(row)}`;
   const arrays = `${format.plural(row.arrays.length, "array")} of ${format.bytes(row.arrayBytes ?? 0)}`;
-  const moved = `${format.bytes(row.cost?.bytes ?? 0)} through memory`;
+  const moved = row.cost ? `${format.bytes(row.cost.bytes)} through memory` : "what it reads is not counted";
   const reason = reasonOf(row);
   return `${row.name}${chosen} builds ${arrays}; ${moved}.${reason ? ` ${reason}` : ""}`;
 }

@@ -44,7 +44,9 @@ export interface Frame {
   openMore(open?: boolean): void;
   /** Pixels of height that the view may take so that the widget is in sight as a whole. */
   room(): number;
-  /** Controls have opened or closed beside the view, or the tour has: its room is another. */
+  /** Whether the details are below the view, as they are where the widget is narrow. */
+  detailsBelow(): boolean;
+  /** Controls, the tour or a message have opened or closed beside the view: its room is another. */
   readonly roomChanged: Emitter<void>;
 }
 
@@ -64,6 +66,7 @@ const LEAST_ROOM = 240;
 const MOST_ROOM = 4000; // where nothing limits it, as in print
 const PADDING = 24; // of the widget and above its body
 const LEAST_DETAILS = 140;
+const DETAILS_BELOW = 132; // the least height of details below the view, with their margin
 
 /** What is shown, in parts that stay whole where there is room for some of them only. */
 function subjectParts(text: string): HTMLElement[] {
@@ -177,8 +180,10 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
         (each) => each !== body && each !== main && !each.matches("dialog, .sg-tooltip"),
       );
       const taken = beside.reduce((sum, each) => sum + outerHeight(each as HTMLElement), 0);
-      return Math.max(LEAST_ROOM, most - taken - PADDING);
+      const below = frame.detailsBelow() ? DETAILS_BELOW : 0;
+      return Math.max(LEAST_ROOM, most - taken - below - PADDING);
     },
+    detailsBelow: () => details.offsetTop > view.offsetTop,
   };
   frame.openMore(false);
 
@@ -205,7 +210,7 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
   );
   notice.before(tour.element);
   const beside = new ResizeObserver(() => frame.roomChanged.emit());
-  for (const each of [more, tour.element]) beside.observe(each);
+  for (const each of [more, tour.element, stale, notice]) beside.observe(each);
   disposer.add(() => beside.disconnect());
   const openHelp = () => showHelp(root, bindings(), options.tour ? [firstSteps()] : []);
   const firstSteps = () => textButton("first steps", "Five presses that show what this is for", tour.start);

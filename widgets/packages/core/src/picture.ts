@@ -5,7 +5,8 @@ import { withPixels } from "./pixels";
 
 const HTML = "http://www.w3.org/1999/xhtml";
 const MARGIN = 8;
-const CONTROLS = ".sg-toolbar, .sg-more, .sg-tour, .sg-notice, .sg-grip, .sg-spoken, .sg-tooltip, dialog";
+const CONTROLS =
+  ".sg-control, .sg-toolbar, .sg-more, .sg-tour, .sg-notice, .sg-grip, .sg-spoken, .sg-tooltip, dialog";
 const PRESSED = ".sg-slider-box, .sg-transport .sg-buttons, .sg-header button";
 
 export interface Picture {

@@ -14,8 +14,9 @@ export function keepLayoutInPrint(root: HTMLElement, body: HTMLElement, disposer
     root.style.setProperty("--sg-print-height", `${height}px`);
     root.style.setProperty("--sg-print-body", `${body.offsetHeight}px`);
     root.style.setProperty("--sg-print-zoom", String(Math.min(1, PAPER / width)));
-    const columns = getComputedStyle(body).gridTemplateColumns.split(" ");
-    root.dataset.print = columns.length > 1 ? "wide" : "narrow"; // panes beside each other, or one below the other
+    const { display, gridTemplateColumns } = getComputedStyle(body);
+    const wide = display === "grid" && gridTemplateColumns.includes(" ");
+    root.dataset.print = wide ? "wide" : "narrow"; // panes beside each other, or one below the other
   };
   const after = () => {
     for (const name of ["width", "height", "body", "zoom"]) root.style.removeProperty(`--sg-print-${name}`);

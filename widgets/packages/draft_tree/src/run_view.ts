@@ -45,16 +45,19 @@ export class RunView {
     svg.setAttribute("viewBox", `0 0 ${Math.max(whole, 60)} ${HEIGHT}`);
     svg.setAttribute("aria-label", summary(passes));
     const parts: SVGElement[] = [];
+    const level = (tokens: number) =>
+      s("line", {
+        x1: LEFT,
+        x2: whole,
+        y1: y(tokens),
+        y2: y(tokens),
+        class: "sdt-level",
+        "data-one": String(tokens === 1),
+        "pointer-events": "none",
+      });
+    if (deepest > 1) parts.push(level(deepest));
     for (const tokens of new Set([1, deepest]))
       parts.push(
-        s("line", {
-          x1: LEFT,
-          x2: whole,
-          y1: y(tokens),
-          y2: y(tokens),
-          class: "sdt-level",
-          "data-one": String(tokens === 1),
-        }),
         s("text", { x: LEFT - 4, y: y(tokens) + 4, "text-anchor": "end", class: "sdt-axis" }, String(tokens)),
       );
     passes.forEach((pass, i) => {
@@ -78,7 +81,7 @@ export class RunView {
       parts.push(
         s("text", { x: LEFT + i * step, y: HEIGHT - 3, class: "sdt-axis" }, String(passes[i]?.number)),
       );
-    svg.replaceChildren(...parts);
+    svg.replaceChildren(...parts, level(1)); // over the bars, which all reach it
   }
 
   #describe(at: number): string | undefined {

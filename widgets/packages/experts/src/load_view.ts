@@ -6,7 +6,8 @@ import type { Standing } from "./steps";
 
 const LEFT = 34;
 const RIGHT = 6;
-const CHART = 118;
+const CHART = { least: 118, most: 260 };
+const HEADINGS = 82; // px: both titles, of two lines
 const TOP = 16;
 const AXIS = 16;
 const LABELLED = 26;
@@ -47,13 +48,21 @@ export class LoadView {
     }
   }
 
-  draw(recorded: Recorded, standing: Standing, expert: number | undefined, width: number): void {
+  /** `room`: px of height for both charts and their titles. */
+  draw(
+    recorded: Recorded,
+    standing: Standing,
+    expert: number | undefined,
+    width: number,
+    room: number,
+  ): void {
+    const height = Math.max(CHART.least, Math.min(CHART.most, Math.floor((room - HEADINGS) / 2)));
     const pass = loadOf(recorded, standing.routed);
     this.#loads = { pass, run: recorded.load };
     this.#passTitle.textContent = `This pass, ${standing.routed} of ${format.plural(recorded.tokens.length, "token")} routed${standing.routed ? `: ${told(pass)}` : ""}`;
     this.#runTitle.textContent = `All ${format.plural(recorded.passes.length, "pass", "passes")}: ${told(recorded.load)}`;
-    bars(this.#pass, pass, recorded, expert, width, "Tokens per expert in this pass");
-    bars(this.#run, recorded.load, recorded, expert, width, "Tokens per expert in the whole run");
+    bars(this.#pass, pass, recorded, expert, width, height, "Tokens per expert in this pass");
+    bars(this.#run, recorded.load, recorded, expert, width, height, "Tokens per expert in the whole run");
   }
 }
 
@@ -68,16 +77,17 @@ function bars(
   { rule }: Recorded,
   selected: number | undefined,
   width: number,
+  height: number,
   label: string,
 ): void {
   const most = Math.max(1, ...load);
   const step = (width - LEFT - RIGHT) / load.length;
-  const bottom = CHART - AXIS;
+  const bottom = height - AXIS;
   const y = (value: number) => bottom - ((bottom - TOP) * value) / most;
   const mean = load.reduce((sum, each) => sum + each, 0) / load.length;
   svg.setAttribute("width", String(width));
-  svg.setAttribute("height", String(CHART));
-  svg.setAttribute("viewBox", `0 0 ${width} ${CHART}`);
+  svg.setAttribute("height", String(height));
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("aria-label", `${label}: ${load.map((each, i) => `e${i} ${each}`).join(", ")}`);
   const parts: SVGElement[] = [
     s("text", { x: LEFT - 5, y: y(most) + 4, "text-anchor": "end", class: "sex-axis" }, String(most)),
@@ -115,7 +125,7 @@ function bars(
         ),
       );
       parts.push(
-        s("text", { x: middle, y: CHART - 3, "text-anchor": "middle", class: "sex-axis" }, `e${expert}`),
+        s("text", { x: middle, y: height - 3, "text-anchor": "middle", class: "sex-axis" }, `e${expert}`),
       );
     }
     parts.push(group);

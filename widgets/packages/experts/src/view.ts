@@ -63,7 +63,7 @@ export function makeView(frame: Frame, disposer: Disposer, theme: () => Theme, a
     const height = Math.min(MOST, Math.max(LEAST, frame.room() - 8));
     title.textContent = `Tokens × experts: ${rule.scoring} scores, the ${rule.topK} chosen`;
     routing.draw({ recorded, standing, token, expert, width, height: height - HEADING });
-    if (tabs.current === "load") load.draw(recorded, standing, expert, width);
+    if (tabs.current === "load") load.draw(recorded, standing, expert, width, height - TABS);
     if (tabs.current === "blocks")
       blocks.draw({ recorded, standing, token, expert, width, height: height - TABS - NOTE });
     if (tabs.current === "ranks") ranks.draw(recorded, expert, width, theme().dark);

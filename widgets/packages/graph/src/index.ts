@@ -169,7 +169,7 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     );
     if (tabs.current === "probe") probePane.replaceChildren(...probeDetails(source.get("probe")));
     below.replaceChildren(...summary());
-    tallest = Math.max(tallest, Math.min(TALLEST, frame.details.scrollHeight));
+    tallest = frame.detailsBelow() ? 0 : Math.max(tallest, Math.min(TALLEST, frame.details.scrollHeight));
     const least = Math.max(content.offsetHeight, Math.min(frame.room(), tallest)); // nothing lies over the details
     frame.view.style.minHeight = `${least}px`; // the transport stays under the pointer
   });

@@ -120,9 +120,10 @@ export function nodeDetails(told: Told, selected: number | undefined): HTMLEleme
   const below = descendants(tree, selected);
   const holders = [selected, ...below].flatMap((each) => own.get(each) ?? []);
   const clock = states.ops[index]?.clock ?? 0;
+  const where = runs(node.pages) || "none";
   const rows: [string, string | HTMLElement][] = [
     ["tokens", count(node.tokens)],
-    [pageSize === 1 ? "slots" : "pages", runs(node.pages) || "none"],
+    [`in ${pageSize === 1 ? "slot" : "page"}${/^\d+$/.test(where) ? "" : "s"}`, where],
     ["locks", count(node.lock)],
     ["last used", `at ${count(node.at)}, ${plural(clock - node.at, "access", "accesses")} ago`],
     ["where", node.device ? (node.host ? "device and host" : "device") : "host"],

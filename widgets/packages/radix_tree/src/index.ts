@@ -164,8 +164,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     const layout = layoutOf(tree, before, op.del ?? []);
     order = [...layout.places.values()].filter(({ ghost }) => !ghost).map(({ node }) => node.id);
     const shown = { layout, op, pageSize: source.get("page_size"), selected, clock: op.clock };
-    const beside = frame.details.offsetTop === frame.view.offsetTop; // or below the picture
-    const height = beside ? frame.room() : frame.room() / 2;
+    const height = frame.room();
     pool.show(states.ops, at, tree, source.get("pool_size"), frame.view.clientWidth, theme());
     const below = Math.max(BELOW, pool.root.offsetHeight + BETWEEN); // what would go may take several lines
     picture.show(shown, frame.view.clientWidth, Math.max(LEAST, height - below), theme());
@@ -188,7 +187,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     if (measured !== room) tallest = 0;
     room = measured;
     const drawn = picture.root.offsetHeight + pool.root.offsetHeight;
-    tallest = Math.max(tallest, drawn, beside ? frame.details.scrollHeight : 0);
+    tallest = Math.max(tallest, drawn, frame.detailsBelow() ? 0 : frame.details.scrollHeight);
     const least = Math.max(drawn + BETWEEN, Math.min(height, tallest)); // nothing lies over the details
     frame.view.style.minHeight = `${least}px`; // the transport stays under the pointer
   });

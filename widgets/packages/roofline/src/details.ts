@@ -45,13 +45,17 @@ export function tablePane(
 ): HTMLElement[] {
   if (!spots.length) return [note("No point yet.")];
   const rows = spots.map(({ mark, place, x, y }, at) => [
-    link(mark.label, `Select ${mark.label}`, () => select(at)),
-    mark.origin,
+    h(
+      "span",
+      { class: "srf-named" },
+      link(mark.label, `Select ${mark.label}`, () => select(at)),
+      ` ${mark.origin}`,
+    ),
     intensityText(x),
-    si(y, "FLOP/s"),
+    si(y, "FLOP/s").replaceAll(" ", "\u00a0"),
     mark.seconds === null ? "" : `${Math.round((100 * place.seconds) / mark.seconds)} %`,
   ]);
-  const parts: HTMLElement[] = [table(["point", "", "FLOP/B", "rate", "of roof"], rows, "All points")];
+  const parts: HTMLElement[] = [table(["point", "FLOP/B", "rate", "of roof"], rows, "All points")];
   if (hidden) parts.push(note(hiddenText(hidden)));
   return parts;
 }

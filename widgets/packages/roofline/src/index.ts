@@ -30,8 +30,7 @@ import type { Machine, ROOFLINE } from "./protocol";
 import { sentence } from "./words";
 
 const LEAST = { width: 360, height: 320 };
-const BELOW = 190; // for the first lines of the details, where they are below the picture
-const TALLEST = 620;
+const TALLEST = 860;
 const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
 const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: only the roofs are there." },
@@ -170,8 +169,7 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
   const redraw = framed(() => {
     if (!plotly || frame.view.clientWidth === 0) return;
     const width = Math.max(LEAST.width, frame.view.clientWidth - 2);
-    const beside = frame.details.offsetTop === frame.view.offsetTop;
-    const room = frame.room() - (beside ? 8 : BELOW);
+    const room = frame.room() - 8;
     const height = Math.max(LEAST.height, Math.min(TALLEST, room, Math.round(width * 0.72)));
     drawFigure(plotly, width, height);
     const hidden = source.get("marks").length - spots.length;

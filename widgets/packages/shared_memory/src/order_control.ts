@@ -56,7 +56,7 @@ export function orderControl(disposer: Disposer, changed: () => void): OrderCont
   return {
     root: h(
       "div",
-      { class: "ssm-row" },
+      { class: "ssm-row sg-control" },
       h("label", { class: "smv-label" }, "read so far ", slider),
       text,
       button("▶ in order", "Light up the chunks in the order in which they are read (o)", play),

@@ -46,7 +46,7 @@ const LEGEND = (): LegendItem[] => [
 const HEADINGS = 64; // px of the view, with what is between maps and chart
 const CHART = 190;
 const LOW_CHART = 120; // where the maps are whole only beside a lower one
-const LEAST = 220; // px of a map
+const LEAST = 180; // px of a map
 const TALLEST = 400; // where the widget scrolls
 
 function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTENTION>): void {

@@ -5,6 +5,7 @@ import {
   CellGrid,
   type Disposer,
   HATCHED_FROM,
+  pixelRatio,
   type Rect,
   sharedPaint,
   type Theme,
@@ -46,7 +47,7 @@ export function labelOf(texts: readonly string[], at: number, size: number, own?
 export class MapView {
   readonly grid: CellGrid;
   #read: Read | undefined;
-  #drawn: { read: Read; theme: Theme; look: Look } | undefined;
+  #drawn: { read: Read; theme: Theme; ratio: number; look: Look } | undefined;
   #look: Look = { rule: 0, step: 0, head: 0, query: 0 };
 
   constructor(
@@ -74,11 +75,13 @@ export class MapView {
   draw(read: Read, look: Look, width: number, height: number): void {
     const theme = this.theme();
     const drawn = this.#drawn;
-    const asDrawn = drawn?.read === read && drawn.theme === theme && this.#looksAs(drawn.look, look);
+    const ratio = pixelRatio(); // a picture that is saved asks for more
+    const alike = drawn?.read === read && drawn.theme === theme && drawn.ratio === ratio;
+    const asDrawn = alike && this.#looksAs(drawn.look, look);
     const moved = this.#look.query !== look.query;
     this.#read = read;
     this.#look = look;
-    this.#drawn = { read, theme, look: { ...look } };
+    this.#drawn = { read, theme, ratio, look: { ...look } };
     const { tokens } = read.shown;
     const size = cellSize(tokens, width, height);
     const { geometry } = this.grid;
@@ -145,7 +148,8 @@ export class MapView {
     // a position is wider than its column: it begins there, so that the first one is whole
     const begins = size < NAMED_FROM && own === undefined;
     context.textAlign = begins ? "left" : "center";
-    context.fillText(text, begins ? rect.x : rect.x + rect.width / 2, rect.y + rect.height / 2);
+    const middle = Math.max(rect.y + rect.height / 2, own === undefined ? 0 : HEADER + 5); // the first one is whole, too
+    context.fillText(text, begins ? rect.x : rect.x + rect.width / 2, middle);
     context.textAlign = "left";
   }
 

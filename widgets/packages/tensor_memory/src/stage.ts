@@ -13,8 +13,7 @@ import type { Scene } from "./scene";
 import { clamp, reveal, type Viewport, WHOLE, zoomAt } from "./viewport";
 import type { Facts } from "./words";
 
-const HEIGHT = { least: 296, most: 552 }; // 2 and 4 px per lane below the column heads
-const WIDE = 860; // px of the view: the details are beside it
+const HEIGHT = { least: 296, most: 808 }; // 2 and 6 px per lane below the column heads
 const BESIDE = 76; // px of the view beside the maps: titles, legend
 
 /** A moment as it is shown. */
@@ -186,9 +185,7 @@ export function makeStage({ state, cells, frame, theme, disposer, revision, sele
   }
 
   function resize(): void {
-    const width = frame.view.clientWidth;
-    const height =
-      width > WIDE ? Math.max(HEIGHT.least, Math.min(HEIGHT.most, frame.room() - BESIDE)) : HEIGHT.least;
+    const height = Math.max(HEIGHT.least, Math.min(HEIGHT.most, frame.room() - BESIDE));
     for (const map of maps) map.setHeight(height);
     const size = maps[0]?.plotSize();
     if (size) viewport = clamp(viewport, size);

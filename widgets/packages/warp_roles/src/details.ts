@@ -193,7 +193,11 @@ function causePart(launch: Launch, relations: Relations, event: number, jumps: J
     const length = launch.clock.between(launch.waits.since[wait] as number, event);
     rows.push(["waited", `${waitedFor(launch, wait)}, for ${length}`]);
   } else rows.push(["waited", "not at all: the phase was complete"]);
-  if (cause !== undefined) rows.push(["released by", eventLink(launch, cause, (to) => jumps.numbered(to))]);
+  if (cause !== undefined) {
+    const itself = launch.events.row[cause] === launch.events.row[event] ? ", the last to arrive" : "";
+    const who = eventLink(launch, cause, (to) => jumps.numbered(to));
+    rows.push(["released by", itself ? h("span", {}, who, itself) : who]);
+  }
   return [part("Cause"), definitions(rows)];
 }
 

@@ -33,8 +33,15 @@ export class TimelineLabels {
   }
 
   stress(rows: ReadonlySet<number>): void {
-    for (const [row, label] of [...this.element.querySelectorAll(".sg-timeline-label")].entries())
-      label.setAttribute("aria-pressed", String(rows.has(row)));
+    const labels = [...this.element.querySelectorAll<HTMLElement>(".sg-timeline-label")];
+    for (const [row, label] of labels.entries()) label.setAttribute("aria-pressed", String(rows.has(row)));
+    const [first] = rows;
+    // the focus goes along: else two rows look selected
+    if (
+      first !== undefined &&
+      labels.some((label, row) => label === document.activeElement && !rows.has(row))
+    )
+      labels[first]?.focus({ preventScroll: true });
   }
 
   #line(row: TimelineRow, index: number, layout: Layout, looks: Look[]): HTMLElement {
