@@ -15,6 +15,7 @@ from sglab.emulator.register_types import float_types
 from sglab.emulator.session_writers import Order, Source, Writer
 from sglab.emulator.state import MemoryAccess, Register, lanes
 from sglab.gpu.code import Instruction
+from sglab.stepping.matrix_elements import element_types, shown_elements
 from sglab.stepping.matrix_moves import matrix_places, matrix_source, moves_8x8, tensor_cells
 from sglab.stepping.shuffles import shuffled
 
@@ -79,7 +80,8 @@ class Produced:
 
     def __str__(self) -> str:
         addresses = " ".join(_BRACKETS.findall(self.instruction.text))
-        shown = {name: _shown(self.value(name), name in addresses) for name in self.inputs}
+        types = element_types(self.instruction.opcode, self.instruction.text)
+        shown = {name: _shown(self.value(name), name in addresses, types.get(name, "")) for name in self.inputs}
         values = ", ".join(f"{name}={value}{self._from(name)}" for name, value in shown.items())
         source = "".join(f", {place}" for place in self.instruction.places)
         who = f"CTA {self.cta} warp {self.warp} lane {self.lane}"
@@ -354,7 +356,9 @@ def _results(instruction: Instruction) -> Sequence[str]:
     return _WORD.findall(body[: max(end, 0)])
 
 
-def _shown(value: Any, address: bool) -> str:
+def _shown(value: Any, address: bool, elements: str) -> str:
+    if elements and (text := shown_elements(value, elements)) is not None:
+        return text
     kind = getattr(getattr(value, "dtype", None), "kind", "")
     if kind == "f":
         return f"{value:.9g}"

@@ -14,6 +14,7 @@ from sglab.workbench.recorders.triton import MACHINE as INTERPRETER
 
 from . import page_table_text as text
 from .base import Widget, asset, command
+from .changes import Versions
 
 KERNELS: tuple[Kernel, ...] = ("flashmla", "flashinfer")
 Action = Literal["allocate", "extend", "share", "free", "evict"]
@@ -65,12 +66,21 @@ class PageTable(Widget):
         self._runs = {kernel: run_index_kernel(kernel, self.batch)}
         self._page_pool = pool or read_pool(self.batch)
         self._seen = self._witnesses()
+        self._versions, self.outdated = Versions([("req_to_token", self.batch.req_to_token)]), ""
         self._publish(kernel, changed_pages)
 
     def after_cell(self) -> None:
-        """Notifies the pages that show this widget if the batch was edited elsewhere; they then ask to `catch_up`."""
+        """Notifies the pages that show this widget if the batch was edited elsewhere; they then ask to `catch_up`. A table
+        that was written to by hand need not make sense: that is read when the reader says so."""
         if self._outdated():
             self.stale += 1
+        else:
+            super().after_cell()
+
+    @command
+    def run_again(self) -> None:
+        """Runs the kernel on what the table holds now."""
+        self.refresh()
 
     @command
     def catch_up(self) -> None:

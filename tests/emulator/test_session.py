@@ -319,6 +319,18 @@ def test_a_livelock_ends_a_session_at_the_devices_limit() -> None:
         session.run()
 
 
+def test_a_session_that_goes_round_in_circles_says_so_and_goes_on_from_before() -> None:
+    lock, total = torch.ones(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    device = gpu.EmulatedDevice("sm_90a", max_instructions=100_000_000)
+    session = KERNELS["spin_lock"].session(device, grid=1, block=32, args=[lock, total])
+    with pytest.raises(gpu.KernelError, match="never ends: it goes round in circles") as caught:
+        session.run()
+    assert "its limit of" not in str(caught.value)
+    assert session.now < 10_000_000
+    session.seek(50)
+    assert session.step(count=10).position == 60
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [

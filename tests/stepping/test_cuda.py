@@ -279,3 +279,11 @@ def test_a_template_without_an_instance_says_how_to_make_one() -> None:
     with pytest.raises(gpu.GpuError, match=r"it has fill\. Did you mean 'fill'") as found:
         sglab.cuda(template + "__global__ void fill(float* x) { x[0] = 1; }")["fil_"]
     assert "template" not in str(found.value)
+
+
+def test_a_launch_that_never_ends_is_not_sent_to_a_device_without_a_limit() -> None:
+    waits = """extern "C" __global__ void waits(volatile int* flag) { while (!*flag) {} }"""
+    launch = sglab.step(sglab.cuda(waits)[1, 32], torch.zeros(1, dtype=torch.int32))
+    with pytest.raises(gpu.KernelError, match=r"never ends: .*of 'flag \(argument 0\)'\), which hold 0") as caught:
+        launch.run()
+    assert "max_instructions" not in str(caught.value)

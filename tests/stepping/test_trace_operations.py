@@ -2,12 +2,14 @@
 
 import re
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 import sglab
 from sglab import gpu
 from sglab.emulator.captures import CapturedLaunch
+from sglab.stepping.matrix_elements import element_types, shown_elements
 from tests.support.corpus import sm80_launches, sm90_launches, sm100_launches
 from tests.support.corpus.launch import ARCHITECTURES, Draw, Map, module, tensors
 from tests.support.launches.mla_parts import mla_launches
@@ -108,3 +110,55 @@ def test_our_mla_kernels_lead_back_to_the_copy_that_is_wrong(arch, right, wrong,
     opcodes = [each.instruction.opcode for each, _ in found.steps]
     for opcode in over:
         assert any(each.startswith(opcode) for each in opcodes), opcodes
+
+
+def test_operands_of_a_matrix_product_are_read_as_their_elements() -> None:
+    """Compilers declare them .b32, which says nothing."""
+    found = traced("mma_gemm_f16.sm_80", lambda entry: re.sub(r"(ld\.global\.u16\s+%rs4, \[%rd13)\]", r"\1+2]", entry))
+    product = next(a for a, _ in found.steps if a.instruction.opcode.startswith("mma.sync"))
+    a, b, c = (re.findall(r"%\w+", operand) for operand in re.findall(r"{[^}]*}", product.instruction.text)[1:])
+    for names, dtype in ((a, np.float16), (b, np.float16), (c, np.float32)):
+        for name in names:
+            word = np.asarray(product.value(name)).reshape(1)
+            texts = [f"{float(each):.9g}" for each in word.view(dtype)]
+            assert f"{name}={texts[0] if len(texts) == 1 else '(' + ', '.join(texts) + ')'}" in str(product)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "text", "types"),
+    [
+        (
+            "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32",
+            "{%r1, %r2}, {%r3, %r4}, {%r5}, {%r6, %r7};",
+            "%r1 f32 %r2 f32 %r3 e4m3 %r4 e4m3 %r5 e5m2 %r6 f32 %r7 f32",
+        ),
+        (
+            "mma.sync.aligned.m8n8k16.row.col.s32.s8.u8.s32",
+            "{%r1}, {%r2}, {%r3}, {%r4};",
+            "%r1 s32 %r2 s8 %r3 u8 %r4 s32",
+        ),
+        (
+            "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16",
+            "{%f1, %f2}, %rd1, %rd2, p, 1, 1, 0, 0;",
+            "%f1 f32 %f2 f32",
+        ),
+        ("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16", "{%f1}, {%r1}, %rd2, p, 1, 1, 0;", "%f1 f32 %r1 bf16"),
+        ("add.f32", "%f1, %f2, %f3;", ""),
+    ],
+)
+def test_element_types_are_those_of_the_mnemonic(opcode: str, text: str, types: str) -> None:
+    words = types.split()
+    assert element_types(opcode, f"@%p1 {opcode} {text}") == dict(zip(words[::2], words[1::2], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("kind", "word", "shown"),
+    [
+        ("e4m3", 0xB8384000, "(0, 2, 1, -1)"),
+        ("s8", 0xFF01, "(1, -1, 0, 0)"),
+        ("bf16", 0x3F80, "(1, 0)"),
+        ("b1", 3, None),
+    ],
+)
+def test_elements_are_shown_from_the_lowest_bits(kind: str, word: int, shown: str | None) -> None:
+    assert shown_elements(np.uint32(word), kind) == shown

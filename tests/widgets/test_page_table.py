@@ -152,3 +152,33 @@ def test_a_closed_widget_is_not_kept_alive(batch) -> None:
     del widget
     gc.collect()
     assert reference() is None
+
+
+def test_a_table_written_to_by_hand_is_run_again_when_asked(widget: PageTable, batch) -> None:
+    first, second = batch.pages(1)[:2]
+    row = batch.req_to_token[int(batch.req_pool_indices[1])]
+    row[:32] = row[:32].roll(16)
+    widget.after_cell()
+    assert (widget.stale, widget.outdated) == (0, "req_to_token changed after this run: what is shown is of before.")
+    assert array(widget, "flashmla.block_kv_indices")[1, :2].tolist() == [first, second]
+    widget.run_again()
+    assert array(widget, "flashmla.block_kv_indices")[1, :2].tolist() == [second, first]
+    widget.after_cell()
+    assert widget.outdated == ""
+
+
+def test_a_table_that_makes_no_sense_is_refused_and_stays_outdated(widget: PageTable, batch) -> None:
+    batch.req_to_token[int(batch.req_pool_indices[1]), 3] = 9999
+    with pytest.raises(PageTableError, match=r"request 1, token"):
+        widget.run_again()
+    widget.after_cell()
+    assert "req_to_token changed" in widget.outdated
+
+
+def test_an_edit_of_the_batch_is_no_writing_by_hand(widget: PageTable, batch) -> None:
+    batch.extend_by_token(0)
+    widget.after_cell()
+    assert (widget.stale, widget.outdated) == (1, "")
+    widget.catch_up()
+    widget.after_cell()
+    assert (widget.stale, widget.outdated) == (1, "")

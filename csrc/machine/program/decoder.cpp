@@ -319,14 +319,19 @@ void Decoder::refuse(const Statement& statement, const std::string& what) {
 namespace {
 
 // Whether some instruction reads the special register.
-bool reads(const Program& program, Special special) {
+template <class Which>
+bool reads(const Program& program, Which which) {
   const Support& support = instruction_table().support;
   return std::any_of(program.code.begin(), program.code.end(), [&](const Inst& inst) {
     const auto is = [&](Handler handler) {
       return handler == support.special32 || handler == support.special64;
     };
-    return (is(inst.fn[0]) || is(inst.body)) && inst.imm == static_cast<std::int64_t>(special);
+    return (is(inst.fn[0]) || is(inst.body)) && which(static_cast<Special>(inst.imm));
   });
+}
+
+bool reads(const Program& program, Special special) {
+  return reads(program, [&](Special read) { return read == special; });
 }
 
 }  // namespace
@@ -341,6 +346,7 @@ std::unique_ptr<Program> decode_kernel(std::shared_ptr<const Image> image, std::
   program->early_uses = find_early_uses(*program);
   program->uses_reserved_shared = reads(*program, Special::kReservedSmem1);
   program->uses_grid_workspace = reads(*program, Special::kEnvreg1) || reads(*program, Special::kEnvreg2);
+  program->uses_clock = reads(*program, is_clock);
   return program;
 }
 

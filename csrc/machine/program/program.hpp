@@ -118,6 +118,7 @@ struct Program {
   std::uint32_t local_bytes = 0;      // per lane
   bool uses_reserved_shared = false;  // by %reserved_smem_offset_1
   bool uses_grid_workspace = false;   // by %envreg1 and 2, where cooperative groups find a grid's barrier
+  bool uses_clock = false;            // what it does may depend on how much has run
   bool uses_device_heap = false;      // by malloc and free
   std::vector<ParameterSlot> parameters;
   std::uint32_t parameter_bytes = 0;

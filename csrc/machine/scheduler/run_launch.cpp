@@ -11,6 +11,7 @@
 #include "machine/engine/counted.hpp"
 #include "machine/float/environment.hpp"
 #include "machine/front/poll.hpp"
+#include "machine/scheduler/circles.hpp"
 #include "machine/scheduler/progress.hpp"
 #include "machine/scheduler/scheduler.hpp"
 
@@ -33,14 +34,17 @@ const Cluster* run_turn(Scheduler& scheduler, Tally& tally) {
   }
 }
 
-void check_limit(const Launch& launch, const Cluster* cluster, const Tally& tally) {
+void check_limit(const Launch& launch, const Scheduler& scheduler, const Cluster* cluster, const Tally& tally,
+                 Circles& circles) {
   const std::uint64_t executed = launch.executed, limit = launch.config.max_instructions;
-  if (limit == 0 || executed <= limit || cluster == nullptr) return;
+  if (limit == 0 || cluster == nullptr) return;
+  const bool circle = circles.closed(launch, scheduler.state(), executed);
+  if (!circle && executed <= limit) return;
   Fault at;
   for (const Warp& w : cluster->warps) {
     if (w.group_count != 0 && runnable(w)) locate(at, w, w.groups[w.group].pc);
   }
-  raise_livelock(launch, executed, tally, {cluster}, std::move(at));
+  raise_livelock(launch, executed, circle, tally, {cluster}, std::move(at));
 }
 
 Fault refusal(const char* kind, const Program& program, const std::string& message) {
@@ -63,11 +67,12 @@ void work(Launch& launch, Tally& tally, const std::function<bool()>* interrupted
   const PlainArithmetic plain;
   tally.reset(launch.program->code.size(), launch.config);
   Scheduler scheduler(launch, tally);
+  Circles circles;
   Poll poll(interrupted);
   try {
     while (!scheduler.over() && !launch.stop.load(std::memory_order_relaxed)) {
       const Cluster* const cluster = run_turn(scheduler, tally);
-      check_limit(launch, cluster, tally);
+      check_limit(launch, scheduler, cluster, tally, circles);
       executed_so_far = launch.executed;
       if (poll()) raise_interrupted(launch);
     }
@@ -82,12 +87,15 @@ void work(Launch& launch, Tally& tally, const std::function<bool()>* interrupted
 
 }  // namespace
 
-void raise_livelock(const Launch& launch, std::uint64_t executed, const Tally& tally,
+void raise_livelock(const Launch& launch, std::uint64_t executed, bool circle, const Tally& tally,
                     const std::vector<const Cluster*>& running, Fault fault) {
   fault.kind = "livelock";
   fault.kernel = launch.program->name;
-  fault.message = "the launch has executed " + counted(executed) +
-                  " warp-instructions, more than its limit of " + counted(launch.config.max_instructions);
+  fault.message = "the launch has executed " + counted(executed) + " warp-instructions, ";
+  fault.message += circle
+                       ? "and never ends: it goes round in circles, no warp changes anything any more that "
+                         "another one waits for"
+                       : "more than its limit of " + counted(launch.config.max_instructions);
   if (const Explainer* const explainer = launch.config.explainer.get())
     explainer->livelock(*launch.program, tally.executions(), running, fault);
   throw LaunchFault(std::move(fault));

@@ -15,9 +15,10 @@ LaunchReport run_launch(const Program& program, LaunchConfig config,
 // What follows from how often each instruction ran.
 LaunchReport make_report(const Program& program, std::vector<std::uint64_t> executions);
 
-// Ends a launch that has executed more than its limit. `fault`: where, if that is known.
-[[noreturn]] void raise_livelock(const Launch& launch, std::uint64_t executed, const Tally& tally,
-                                 const std::vector<const Cluster*>& running, Fault fault);
+// Ends a launch that has executed more than its limit, or, if it goes round in circles (`circle`), never
+// ends. `fault`: where, if that is known.
+[[noreturn]] void raise_livelock(const Launch& launch, std::uint64_t executed, bool circle,
+                                 const Tally& tally, const std::vector<const Cluster*>& running, Fault fault);
 
 // What a launch fails with when an allocation of the host's does.
 Fault out_of_memory(const Launch& launch);

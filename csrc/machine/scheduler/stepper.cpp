@@ -105,6 +105,7 @@ void Stepper::stretch(const Inst* stop) {
 
 bool Stepper::force(Warp& w) {
   watch();
+  circles_.forget();
   ++ticks_;
   Stride stride{*this, nullptr, true};
   return scheduler_.force(w, stride);
@@ -124,14 +125,17 @@ void Stepper::attempted(const Inst* inst, const Inst* end) {
   note_wait(*last_.warp, end);
 }
 
-void Stepper::check_limit() const {
+void Stepper::check_limit() {
   const std::uint64_t limit = launch_->config.max_instructions;
-  if (limit == 0 || now_ <= limit) return;
+  if (limit == 0) return;
+  const Scheduler::State& state = scheduler_.state();
+  const bool circle = state.round.active == nullptr && circles_.closed(*launch_, state, now_);
+  if (!circle && now_ <= limit) return;
   Fault at;
   if (last_.warp != nullptr)
     locate(at, *last_.warp, static_cast<std::uint32_t>(last_.inst - program().code.data()));
   const std::vector<Cluster*> running = clusters();
-  raise_livelock(*launch_, now_, tally_, {running.begin(), running.end()}, std::move(at));
+  raise_livelock(*launch_, now_, circle, tally_, {running.begin(), running.end()}, std::move(at));
 }
 
 Tally Stepper::tally() const {

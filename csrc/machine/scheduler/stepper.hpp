@@ -7,6 +7,7 @@
 #include "machine/async/engine.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/launch.hpp"
+#include "machine/scheduler/circles.hpp"
 #include "machine/scheduler/pages.hpp"
 #include "machine/scheduler/scheduler.hpp"
 
@@ -103,8 +104,8 @@ class Stepper {
   void failed(const Fault& fault) const {
     launch_->observers.notify([&](Observer& o) { o.failed(fault); });
   }
-  // Throws LaunchFault if the launch has executed more than its limit.
-  void check_limit() const;
+  // Throws LaunchFault if the launch has executed more than its limit, or never ends; where it has one.
+  void check_limit();
   const Program& program() const { return *launch_->program; }
   std::vector<std::uint64_t> executions() const { return tally_.executions(); }  // by instruction
   // What warps have done and who uses which barrier, in all that was stepped so far.
@@ -125,6 +126,7 @@ class Stepper {
   std::unique_ptr<Launch> launch_;
   Tally tally_;  // `visited` is never taken back
   Scheduler scheduler_;
+  Circles circles_;
   std::uint64_t now_ = 0, ticks_ = 0, reported_ = 0;
   bool muted_ = false, reporting_ = true;  // reporting_: the launch's observer is among the observers
   Last last_;
