@@ -73,7 +73,7 @@ void multiply_fragments(const std::uint32_t* const* a, const std::uint32_t* cons
     const std::uint8_t* columns[8];
     for (int i = 0; i < 8; ++i)
       columns[i] = reinterpret_cast<const std::uint8_t*>(b[block] + 4 * (2 * (i % 4) + i / 4));
-    transpose_widen<Format>(columns, right + 64 * block, 8);
+    transpose_widen8<Format>(columns, right + 64 * block, 8);
   }
   for (int first = 0; first < 2; first += kHalves) {
     Vector sum[kHalves][2][kVectors];
