@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any, Literal, TypeVar, get_args
@@ -143,7 +144,7 @@ class EmulatedDevice:
 
     def mark_uninitialized(self, tensor: Any) -> None:
         """From now on the memory sanitizer takes what `tensor` holds for garbage, as torch.empty leaves it, until a
-        launch on this device writes it. Without this, tensors count as initialized.
+        launch on this device writes it, or its memory is freed. Without this, tensors count as initialized.
 
         Raises:
             LaunchError: the tensor is not on the CPU, or its elements are not side by side.
@@ -154,6 +155,8 @@ class EmulatedDevice:
                 f"{tensor.stride()} on {tensor.device}. Mark tensor.contiguous(), or the tensor that it is a view of"
             )
         self._marked.mark(tensor.data_ptr(), tensor.numel() * tensor.element_size())
+        storage = tensor.untyped_storage()  # the same object as long as any tensor uses the memory
+        weakref.finalize(storage, self._marked.forget, storage.data_ptr(), storage.nbytes()).atexit = False
 
     def session(self, launch: Launch, keep: Any = None) -> Session:
         """The launch, not run but under control.
