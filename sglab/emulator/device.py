@@ -69,7 +69,8 @@ class EmulatedDevice:
         threads: CPU threads for independent clusters.
         scheduler: which warp runs next: fair, random, adversarial (stalls where it may hurt), in_order.
         seed: of every random choice; the same seed gives the same run.
-        max_instructions: a launch that executes more warp-instructions is stopped; 0 for no limit.
+        max_instructions: a launch that executes more warp-instructions is stopped, sooner where it goes in circles
+            and so never ends; 0 for no limit, and nothing is looked for: another process may write what it polls.
         sanitize: what to look for while launches run: True for all, or some of memory, races, tensor, barriers. The
             findings are in the launch's report and in KernelError.findings. A sanitized launch runs on one CPU thread.
         on_finding: "collect" them, or "raise" KernelError at the first that is an error.
