@@ -103,7 +103,8 @@ void sglab::bindings::register_sanitizer(nb::module_& module) {
       .def("findings", emu::findings);
   nb::class_<emu::MarkedMemory>(module, "MarkedMemory", "Global memory that counts as not initialised.")
       .def(nb::init<>())
-      .def("mark", &emu::MarkedMemory::mark, "address"_a, "nbytes"_a);
+      .def("mark", &emu::MarkedMemory::mark, "address"_a, "nbytes"_a)
+      .def("forget", &emu::MarkedMemory::forget, "address"_a, "nbytes"_a);
   nb::class_<emu::GridHistory>(module, "GridHistory",
                                "The global memory that a device's latest launch touched.")
       .def(nb::init<>());

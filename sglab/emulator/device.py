@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any, Literal, TypeVar, get_args
@@ -68,7 +69,8 @@ class EmulatedDevice:
         threads: CPU threads for independent clusters.
         scheduler: which warp runs next: fair, random, adversarial (stalls where it may hurt), in_order.
         seed: of every random choice; the same seed gives the same run.
-        max_instructions: a launch that executes more warp-instructions is stopped; 0 for no limit.
+        max_instructions: a launch that executes more warp-instructions is stopped, sooner where it goes in circles
+            and so never ends; 0 for no limit, and nothing is looked for: another process may write what it polls.
         sanitize: what to look for while launches run: True for all, or some of memory, races, tensor, barriers. The
             findings are in the launch's report and in KernelError.findings. A sanitized launch runs on one CPU thread.
         on_finding: "collect" them, or "raise" KernelError at the first that is an error.
@@ -144,7 +146,7 @@ class EmulatedDevice:
 
     def mark_uninitialized(self, tensor: Any) -> None:
         """From now on the memory sanitizer takes what `tensor` holds for garbage, as torch.empty leaves it, until a
-        launch on this device writes it. Without this, tensors count as initialized.
+        launch on this device writes it, or its memory is freed. Without this, tensors count as initialized.
 
         Raises:
             LaunchError: the tensor is not on the CPU, or its elements are not side by side.
@@ -155,6 +157,8 @@ class EmulatedDevice:
                 f"{tensor.stride()} on {tensor.device}. Mark tensor.contiguous(), or the tensor that it is a view of"
             )
         self._marked.mark(tensor.data_ptr(), tensor.numel() * tensor.element_size())
+        storage = tensor.untyped_storage()  # the same object as long as any tensor uses the memory
+        weakref.finalize(storage, self._marked.forget, storage.data_ptr(), storage.nbytes()).atexit = False
 
     def session(self, launch: Launch, keep: Any = None) -> Session:
         """The launch, not run but under control.

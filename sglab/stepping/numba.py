@@ -22,6 +22,7 @@ from sglab.stepping.device import COPIED, arch_of, stepped_on
 from sglab.stepping.host import HostCopies, as_tensor, gpu_of
 from sglab.stepping.launch import KernelLaunch
 
+_COMPILERS = ("libnvrtc", "libnvvm", "libNVVM", "libnvJitLink", "libdevice")
 _PASSED_ON = ("fastmath", "opt", "launch_bounds")
 
 
@@ -88,11 +89,19 @@ def _compiled(dispatcher: Any, types: Sequence[Any], capability: int) -> Module:
         try:
             text, _ = cuda.compile_ptx(dispatcher.py_func, tuple(types), lineinfo=True, cc=cc, **options)
         except Exception as error:  # Numba's errors have no base in common, nor have its libraries'
-            remedy = ". It comes with pip install 'sglab[numba]'" if "libnvrtc" in str(error) else ""
-            what = f"compiling the Numba kernel {name} for sm_{capability}: {str(error).strip()}{remedy}"
+            what = f"compiling the Numba kernel {name} for sm_{capability}: {_said(error)}"
             raise CompileError(what) from error
     (entry,) = Module(text)
     return Module(vouch(text.replace(entry, name)), f"{name} (Numba)")  # Numba's names have some hundred letters
+
+
+def _said(error: Exception) -> str:
+    """What Numba says; where one of NVIDIA's compilers is missing, which `numba-cuda` alone lacks, what to do."""
+    said = str(error).strip()
+    missing = next((part for part in _COMPILERS if part in said), None)
+    if missing is None:
+        return said
+    return f"{missing} is not installed. It comes with: pip install 'sglab[numba]', or 'numba-cuda[cu13]'"
 
 
 def _flat(kind: Any, value: Any) -> Iterator[Any]:

@@ -70,8 +70,8 @@ class PageTable(Widget):
         self._publish(kernel, changed_pages)
 
     def after_cell(self) -> None:
-        """Notifies the pages that show this widget if the batch was edited elsewhere; they then ask to `catch_up`. A table
-        that was written to by hand need not make sense: that is read when the reader says so."""
+        """Notifies the pages that show this widget if the batch was edited elsewhere; they then ask to `catch_up`.
+        A table that was written to by hand need not make sense: it is read when the reader says so."""
         if self._outdated():
             self.stale += 1
         else:

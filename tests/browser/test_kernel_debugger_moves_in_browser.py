@@ -13,7 +13,7 @@ from sglab.widgets.kernel_debugger import jobs
 from tests.support.browser.debugger_page import at, frame, here, make, ptx_line, show, source_line
 from tests.support.browser.patience import settled
 from tests.support.browser.widget_host import Host
-from tests.support.launches.session_lines import ATOMIC
+from tests.support.launches.session_lines import ATOMIC, SYNC
 
 
 @pytest.fixture
@@ -169,3 +169,24 @@ def test_a_step_asks_python_once(host: Host, widget: KernelDebugger) -> None:
         expect(frame(page)).to_have_attribute("data-position", str(position + 1))
         settled(page)
         assert host.questions == asked + 1
+
+
+def test_what_is_selected_crosses_with_a_step(host: Host, widget: KernelDebugger) -> None:
+    """A message of its own would make the notebook busy once more."""
+    page = show(host, widget)
+    selection.set(cta=0, warp=1, moment=4)
+    host.flush()
+    at(page, 4)
+    settled(page)
+    messages: list[object] = []
+    widget.observe(messages.append, "selected")
+    frame(page).press("ArrowRight")
+    at(page, 5)
+    settled(page)
+    assert selection.value == {"cta": 0, "warp": 1, "moment": 5, "launch": widget.launch_name}
+    assert messages == []
+    source_line(page, SYNC).locator(".kd-line-number").click()
+    frame(page).press("r")  # it stops for another warp, which is then the one that is selected
+    expect(page.locator("output.sg-sentence")).to_contain_text("Breakpoint 1")
+    settled(page)
+    assert selection.value["moment"] == widget.session.now

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -132,6 +133,24 @@ def test_a_tensor_counts_as_initialised_unless_it_is_marked() -> None:
     assert [finding.space for finding in found] == ["shared"]
     with pytest.raises(gpu.LaunchError, match="expected a contiguous CPU tensor"):
         emulated.mark_uninitialized(torch.empty(4, 4).t())
+
+
+def test_marks_end_with_the_memory_that_they_are_of() -> None:
+    """What is allocated there next is another tensor, which nobody has marked."""
+    kernel, emulated, (out, _) = garbage()
+    memory = np.zeros(64, np.int32)
+
+    def spaces() -> list[str]:
+        args = [out, torch.from_numpy(memory)]
+        return [finding.space for finding in kernel.launch(emulated, grid=1, block=32, args=args).findings]
+
+    tensor = torch.from_numpy(memory)
+    view = tensor[:]
+    emulated.mark_uninitialized(tensor)
+    del tensor
+    assert spaces() == ["shared", "global"], "a view still uses it"
+    del view
+    assert spaces() == ["shared"]
 
 
 def test_the_first_finding_may_end_the_launch() -> None:

@@ -5,6 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from sglab import gpu
 from tests.support.emulator.schedulers import SCHEDULERS
 from tests.support.sanitizers.misuse_catalogue import FAULTS, Fault
 
@@ -47,6 +48,35 @@ def test_a_deadlock_is_a_circle_of_who_waits_for_whom() -> None:
     for wait in cycle:
         assert wait.source_line in fault.lines("at")
     assert "which closes the circle" in str(error)
+
+
+OWN_LANES = """.version 8.8
+.target sm_90a
+.address_size 64
+.entry own_lanes() {
+  .reg .pred %p<2>; .reg .b32 %r<3>;
+  mov.u32 %r1, %tid.x;
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 bra MEET;
+  bar.sync 1, 64;
+  bar.warp.sync 0xffffffff;
+  ret;
+MEET:
+  bar.warp.sync 0xffffffff;
+  bar.sync 1, 64;
+  ret;
+}"""
+
+
+def test_a_warp_that_waits_for_its_own_lanes_does_not_wait_for_itself() -> None:
+    """Lane 0 waits for the others, they wait at a barrier for its arrival."""
+    device = gpu.EmulatedDevice("sm_90a", sanitize=True)
+    with pytest.raises(gpu.KernelError, match="deadlock") as caught:
+        gpu.Module(OWN_LANES)["own_lanes"].launch(device, grid=1, block=32, args=[])
+    told = str(caught.value).split("who waits for whom:")[1]
+    assert "that is for other lanes of its own, 0xfffffffe, to end" in told
+    assert "that is for other lanes of its own, 0x1, to end" in told
+    assert "for CTA (0, 0, 0) warp 0 to end" not in told
 
 
 def test_a_chain_may_end_where_no_party_is_left() -> None:

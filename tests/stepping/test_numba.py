@@ -76,3 +76,20 @@ def test_cuda_tensors_are_copied() -> None:
     launch.session().run()
     _axpy[3, 128](x, x, out, 2.0)
     assert torch.equal(launch.tensors["out"], out.cpu())
+
+
+@pytest.mark.parametrize("library", ["libnvrtc", "libnvvm"])
+def test_without_nvidias_compilers_it_says_what_to_install(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As cuda.pathfinder has it where numba-cuda was installed without [cu13]."""
+
+    def fail(*_, **__):
+        nothing = f"No such file: {library}.so.13 or {library}.so.12"
+        raise RuntimeError(f'Failure finding "{library}.so.13 or {library}.so.12": {nothing}, {nothing}')
+
+    monkeypatch.setattr(cuda, "compile_ptx", fail)
+    with pytest.raises(gpu.CompileError) as caught:
+        sglab.step(_axpy[1, 32], np.ones(32), np.ones(32), np.zeros(32), 2.0)
+    assert f"_axpy for sm_100: {library} is not installed. It comes with: pip install 'sglab[numba]'" in str(
+        caught.value
+    )
+    assert "No such file" not in str(caught.value)

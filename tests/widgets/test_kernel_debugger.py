@@ -458,3 +458,15 @@ def test_a_source_is_named_without_detours() -> None:
     arguments = [torch.arange(1, 129, dtype=torch.int32), torch.zeros(128, dtype=torch.int32)]
     session = kernel.session(gpu.EmulatedDevice("sm_90a"), grid=2, block=64, args=arguments)
     assert KernelDebugger(session).code["files"][0]["path"] == "/nowhere/csrc/session.cu"
+
+
+@pytest.mark.parametrize("action", ["line_back", "warp_back", "warp_event_back"])
+def test_behind_the_end_the_way_back_is_the_last_warps(action: str) -> None:
+    """No warp is in focus there, and steps are those of one warp unless the reader chooses others."""
+    widget = make()
+    ended = go(widget, "end")
+    assert ended["over"] and ended["focus"] is None
+    last = widget.session.last
+    state = go(widget, action)
+    assert state["position"] < ended["position"]
+    assert last is not None and state["focus"][:2] == [last.cta, last.warp]

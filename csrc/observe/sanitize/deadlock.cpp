@@ -285,7 +285,9 @@ std::string describe(const std::vector<WaitLink>& chain) {
       text += "nothing is left that could end that";
     } else {
       const WaitLink& next = chain[static_cast<std::size_t>(link.next)];
-      text += "that is for " + who(next) + " to end, at PTX line " + std::to_string(link.next_line);
+      const bool own = next.cta == link.cta && next.warp == link.warp;
+      text += "that is for " + (own ? "other lanes of its own, " + hex(next.lanes) + "," : who(next)) +
+              " to end, at PTX line " + std::to_string(link.next_line);
       if (&link == &chain.back()) text += ", which closes the circle";
     }
   }

@@ -20,6 +20,12 @@ void MarkedMemory::mark(std::uint64_t address, std::uint64_t bytes) {
   marked_.emplace(begin, Range{end, ByteFlags(end - begin)});
 }
 
+void MarkedMemory::forget(std::uint64_t address, std::uint64_t bytes) {
+  std::erase_if(marked_, [&](const auto& marked) {
+    return marked.first < address + bytes && marked.second.end > address;
+  });
+}
+
 void MarkedMemory::written(std::uint64_t address, std::uint64_t bytes) {
   for_each_part(address, bytes, [](const Range& range, std::uint64_t offset, std::uint64_t count) {
     const_cast<Range&>(range).written.set(offset, count);

@@ -103,6 +103,8 @@ class CellFlags {
 class MarkedMemory {
  public:
   void mark(std::uint64_t address, std::uint64_t bytes);
+  // The memory is somebody else's now.
+  void forget(std::uint64_t address, std::uint64_t bytes);
   bool empty() const { return marked_.empty(); }
   void written(std::uint64_t address, std::uint64_t bytes);
   bool initialised(std::uint64_t address, std::uint64_t bytes) const;

@@ -169,6 +169,9 @@ class Jobs:
         }
         if action in alone:
             return alone[action]()
+        last = self._session.last
+        if warp is None and last is not None and action.endswith("_back"):
+            warp = last.cta, last.warp  # behind the end, the way back begins at the warp that ended it
         if warp is None:
             raise SessionError("no warp is running: go back first")
         of_warp: dict[str, Callable[[], Moves]] = {

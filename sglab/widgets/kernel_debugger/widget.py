@@ -19,6 +19,7 @@ from sglab.gpu.findings import Finding
 from ..base import Widget, asset, command
 from ..changes import Versions
 from ..following import follow, launch_name
+from ..selection import selection
 from .code import CodeTables
 from .found_memory import Place, expression, touched
 from .jobs import Jobs
@@ -115,15 +116,26 @@ class KernelDebugger(Widget):
         return self._answer(look)
 
     @command
-    def go(self, action: str, look: dict[str, Any], **options: Any) -> dict[str, Any]:
-        """Starts a move; what takes longer is continued by `go_on` and ended by `halt`."""
+    def go(
+        self, action: str, look: dict[str, Any], selected: Mapping[str, Any] | None = None, **options: Any
+    ) -> dict[str, Any]:
+        """Starts a move; what takes longer is continued by `go_on` and ended by `halt`.
+
+        Args:
+            selected: what the page has selected beside the moment, which it selects when it is there, unless the answer
+                says otherwise.
+        """
         if action == "seek" and self._is_at(**options):
             self._jobs.stay()
             return self._answer(look)
         focus = self._focus(look)
         self._stop_job()
         self._jobs.start(action, focus.name, options)
-        return self._continue(look)
+        answer = self._continue(look)
+        if selected is None or answer["job"] is not None or answer["yields"]:
+            return answer
+        selection.take({**selected, "moment": self.session.now, "launch": self.launch_name})
+        return {**answer, "told": True}
 
     @command
     def go_on(self, look: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 // The session as the widget sees it: one question at a time, the newest request waits, what comes back is shown.
 
 import { Emitter } from "@sglab/core";
+import type { Selection } from "@sglab/protocol";
 import type { Backend } from "./backend";
 import type { Action, Look, MoveOptions, Options, Question, State } from "./protocol";
 
@@ -20,6 +21,10 @@ export class Driver {
   /** Whether a question is open. */
   readonly busy = new Emitter<boolean>();
   look: Look = {};
+  /** What is selected where a moment is: it crosses with a move, which selects another moment. */
+  selected: Selection | undefined;
+  /** What has crossed with the last move. */
+  sent: Selection | undefined;
   state: State | undefined;
   /** Milliseconds from the last wish to its moment. */
   latency = 0;
@@ -38,7 +43,12 @@ export class Driver {
   }
 
   go(action: Action, options: MoveOptions = {}): void {
-    void this.#work({ kind: "go", send: (look) => this.backend.go(action, options, look) });
+    const send = (look: Look) => {
+      const { selected } = this;
+      this.sent = selected;
+      return this.backend.go(action, selected ? { ...options, selected } : options, look);
+    };
+    void this.#work({ kind: "go", send });
   }
 
   /**

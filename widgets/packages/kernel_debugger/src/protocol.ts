@@ -11,6 +11,7 @@ import {
   optional,
   protocol,
   type Requests,
+  type Selection,
   type Source,
   type Tensor,
   tensor,
@@ -180,6 +181,8 @@ export interface State {
   note?: string;
   /** Whether the focus that the reader pinned gave way to the warp for which a run stopped. */
   yields?: boolean;
+  /** Whether Python has taken over what the page is to have selected at this moment. */
+  told?: boolean;
   stoppedBy: number;
   length: number;
   complete: boolean;
@@ -247,6 +250,7 @@ export const KERNEL_DEBUGGER = protocol("kernel_debugger", 1, COMMON, {
         line: optional(int()),
         ptx: optional(int()),
         register: optional(text()),
+        selected: optional(dict<Selection>()),
       },
       state,
     ),

@@ -8,6 +8,7 @@ import {
   makeSplitter,
   missedMoment,
   type SelectionStore,
+  selectTold,
   Tabs,
   type Theme,
   type WhenInSight,
@@ -340,7 +341,10 @@ export function makeView({
         announced = state.position;
         const [cta, warp] = state.focus ?? [];
         const whose = state.yields ? { cta, warp } : {};
-        selection.set({ ...selection.value, ...whose, moment: state.position }, frame);
+        const select = () => selection.set({ ...selection.value, ...whose, moment: state.position }, frame);
+        // a message of its own would make the notebook busy once more, and the page draw that
+        if (state.told && driver.sent === selection.value) selectTold(select);
+        else select();
       }
       const begin = performance.now() - driver.latency;
       requestAnimationFrame(() => {
@@ -349,8 +353,13 @@ export function makeView({
     }),
   );
   disposer.add(driver.failed.on((error) => frame.notify("error", (error as Error).message)));
+  const mayCross = () => {
+    driver.selected = selection.value.moment === undefined ? undefined : selection.value;
+  };
+  mayCross();
   disposer.add(
     selection.on((value, origin) => {
+      mayCross();
       if (origin === frame) return;
       const { cta, warp, moment, address } = value;
       following ||= moment !== undefined && moment !== driver.state?.position;
