@@ -18,16 +18,19 @@ SPIN = """
 .visible .entry spin(.param .u64 flag)
 {
     .reg .pred %p<2>;
-    .reg .b32 %r<2>;
+    .reg .b32 %r<3>;
     .reg .b64 %rd<2>;
     ld.param.u64 %rd1, [flag];
+    mov.u32 %r2, 0;
 again:
+    add.u32 %r2, %r2, 1;
     ld.volatile.global.u32 %r1, [%rd1];
     setp.eq.s32 %p1, %r1, 0;
     @%p1 bra again;
     ret;
 }
 """
+"""It counts its rounds: one that is in the same state again would be a livelock, and stopped early."""
 LIMIT = 3_000_000
 
 
