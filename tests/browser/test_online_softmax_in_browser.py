@@ -475,24 +475,3 @@ def test_a_single_key_in_a_single_tile_is_drawn_without_texts_over_each_other(ho
     page.add_script_tag(path=TEXT_OVERLAPS)
     settled(page)
     assert page.evaluate("textOverlaps()") == []
-
-
-def test_a_message_leaves_the_last_merge_in_sight(host: Host) -> None:
-    """What stands above the picture takes of its room, and the tree is drawn for what is left."""
-    batch = sglab.decode_batch([1000], num_heads=4, page_size=16, seed=3, **SMALL)  # type: ignore[arg-type]
-    page = host.page
-    page.set_viewport_size({"width": 1440, "height": 900})
-    host.show(OnlineSoftmax(batch, 0, num_splits=4, tile=128, implementation="reference"))
-    page.get_by_role("tab", name="Partials and merges").click()
-    page.locator(".sg-widget").press("End")
-    expect(page.locator(".sgs-node")).to_have_count(7)
-    splits = page.get_by_label("splits")
-    splits.fill("0")
-    splits.press("Enter")
-    expect(page.locator(".sg-notice")).to_contain_text("num_splits")
-    last = page.locator(".sgs-node[data-node='6']")
-    page.wait_for_function(
-        "() => document.querySelector(\".sgs-node[data-node='6']\").getBoundingClientRect().bottom"
-        " <= document.querySelector('.sg-view').getBoundingClientRect().bottom + 1"
-    )
-    expect(last).to_be_in_viewport()
