@@ -384,3 +384,14 @@ def test_a_disposed_view_leaves_nothing_behind(host: Host, widget: Barriers) -> 
         page.evaluate("place => document.getElementById(place).sglabDispose()", place)
     assert page.evaluate("id => sglabHost.models.get(id).listenerCount", widget.model_id) == 0
     expect(page.locator(".sg-widget")).to_have_count(0)
+
+
+def test_the_focus_goes_along_with_the_row_that_a_key_selects(host: Host, widget: Barriers) -> None:
+    """It stayed on the row that was pressed, so that two looked selected."""
+    page = show(host, widget)
+    labels = page.locator(".sg-timeline-label")
+    labels.nth(2).click()
+    page.keyboard.press("ArrowDown")
+    expect(labels.nth(3)).to_have_attribute("aria-pressed", "true")
+    expect(labels.nth(3)).to_be_focused()
+    page.keyboard.press("Escape")

@@ -46,7 +46,7 @@ export interface Frame {
   room(): number;
   /** Whether the details are below the view, as they are where the widget is narrow. */
   detailsBelow(): boolean;
-  /** Controls, the tour or a message have opened or closed beside the view: its room is another. */
+  /** Controls have opened or closed beside the view, or the tour has: its room is another. */
   readonly roomChanged: Emitter<void>;
 }
 
@@ -210,7 +210,7 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
   );
   notice.before(tour.element);
   const beside = new ResizeObserver(() => frame.roomChanged.emit());
-  for (const each of [more, tour.element, stale, notice]) beside.observe(each);
+  for (const each of [more, tour.element]) beside.observe(each);
   disposer.add(() => beside.disconnect());
   const openHelp = () => showHelp(root, bindings(), options.tour ? [firstSteps()] : []);
   const firstSteps = () => textButton("first steps", "Five presses that show what this is for", tour.start);

@@ -37,7 +37,7 @@ export function makeStepAttention(source: StepSource, frame: Frame, disposer: Di
     [layer],
   );
   const row = h("div", { class: "sge-row" }, "layer", layer, ...openers.buttons);
-  const root = h("div", {}, heading, why, row, openers.made);
+  const root = h("div", {}, heading, row, why, openers.made); // in sight also where the pane is low
 
   return {
     root,

@@ -40,24 +40,32 @@ const LANE_LABEL = 34;
 const BANK_HEIGHT = 17;
 const TOGETHER = 30; // px: narrower cells of one lane have one label
 
-const CHARACTER = 6.7; // px of the code font at 11 px
+const SIZES = [11, 9]; // px of the code font: the smaller one where a number of one more digit has no room otherwise
+const WIDTH = 0.61; // of a character, in sizes
+const CHARACTER = 6.7; // px of one in the larger size
 
-function fits(width: number, labels: readonly string[]): boolean {
-  return labels.some((label) => CHARACTER * label.length <= width - 2);
+/** The first of the labels that has room, in the largest size that gives it room. */
+function fitting(width: number, labels: readonly string[]): { label: string; size: number } | undefined {
+  for (const size of SIZES) {
+    const label = labels.find((each) => WIDTH * size * each.length <= width - 2);
+    if (label !== undefined) return { label, size };
+  }
+  return undefined;
 }
 
-/** The first of the labels that has room. */
+/** Writes the first of the labels that has room. */
 function write(
   context: CanvasRenderingContext2D,
   rect: Rect,
   labels: readonly string[],
   align: CanvasTextAlign = "center",
 ): void {
-  const label = labels.find((each) => CHARACTER * each.length <= rect.width - 2);
-  if (label === undefined) return;
+  const found = fitting(rect.width, labels);
+  if (!found) return;
+  if (found.size !== SIZES[0]) context.font = context.font.replace(/[\d.]+px/, `${found.size}px`);
   context.textAlign = align;
   const x = align === "center" ? rect.x + rect.width / 2 : rect.x + rect.width - 5;
-  context.fillText(label, x, rect.y + rect.height / 2 + 0.5);
+  context.fillText(found.label, x, rect.y + rect.height / 2 + 0.5);
 }
 
 /** Colours repeat what the labels say: the 16-byte chunk of the line, or the lane. */
@@ -100,7 +108,7 @@ function paintElement(
   context.fillStyle = shown ? ink : theme.text;
   context.font = `11px ${theme.codeFont}`;
   const together = reach.last > reach.first && rect.width < TOGETHER;
-  if (!together && fits(rect.width, line.labels(i))) write(context, rect, line.labels(i));
+  if (!together && fitting(rect.width, line.labels(i))) write(context, rect, line.labels(i));
   else if (column === reach.last && together) {
     // too narrow for every element: once for all that a lane takes
     const width = (reach.last - reach.first + 1) * rect.width;
