@@ -15,8 +15,22 @@ std::uint64_t address_of(const LaneAccess& access, std::uint32_t rest) {
   return access.address[std::countr_zero(rest)];
 }
 
+// Whether lanes ask for the same words, or for words that follow each other: no bank has two of them then.
+bool in_a_row(const LaneAccess& access, std::uint32_t lanes, std::uint32_t words, bool turns) {
+  const std::uint64_t first = address_of(access, lanes), bytes = std::uint64_t{words} * kWord;
+  const std::uint32_t others = lanes & (lanes - 1);
+  const std::uint64_t step = others == 0 ? bytes : address_of(access, others) - first;
+  if (first % kWord != 0 || (step != bytes && (step != 0 || turns))) return false;
+  std::uint64_t expected = first + step;
+  for (std::uint32_t rest = others; rest != 0; rest &= rest - 1, expected += step)
+    if (address_of(access, rest) != expected) return false;
+  return static_cast<std::uint32_t>(std::popcount(lanes)) * words <= kBanks;
+}
+
 // Of one part of the warp. Each lane asks for `words` words that follow each other.
 std::uint32_t wavefronts_of(const LaneAccess& access, std::uint32_t lanes, std::uint32_t words, bool turns) {
+  if (lanes == 0) return 0;
+  if (in_a_row(access, lanes, words, turns)) return 1;
   std::array<std::uint64_t, kLanes> seen[kBanks];
   std::array<std::uint8_t, kBanks> counts{};
   std::uint32_t most = 0;
@@ -35,20 +49,20 @@ std::uint32_t wavefronts_of(const LaneAccess& access, std::uint32_t lanes, std::
 
 }  // namespace
 
-std::uint8_t pieces(const LaneAccess& access, std::uint64_t span, std::uint32_t bytes, std::uint64_t size,
-                    std::uint64_t shift) {
-  const auto lanes = static_cast<std::uint64_t>(std::popcount(access.lanes));
+std::uint8_t pieces(const LaneAccess& access, std::uint32_t bytes, std::uint64_t size, std::uint64_t shift) {
   std::array<std::uint64_t, 2 * kLanes> all;
   std::size_t count = 0;
   std::uint64_t last = ~std::uint64_t{0};
+  bool ascending = true;
   for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
     const std::uint64_t address = address_of(access, rest) - shift;
     const std::uint64_t first = address / size, end = (address + bytes - 1) / size;
+    ascending = ascending && (count == 0 || first >= last);
     if (first != last) all[count++] = first;
     if (end != first) all[count++] = end;
     last = end;
   }
-  if (span > lanes * bytes || count > 1) {
+  if (!ascending) {
     std::sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
     count = static_cast<std::size_t>(
         std::unique(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count)) - all.begin());

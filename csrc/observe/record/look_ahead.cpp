@@ -71,8 +71,8 @@ void look_at_access(const Warp& w, const Inst* inst, const AccessForm& form, Spa
                            static_cast<std::uint32_t>(lanes) * form.bytes, lanes,
                            static_cast<std::uint8_t>(space == Space::kShared),
                            static_cast<std::uint8_t>((form.reads ? 1 : 0) | (form.writes ? 2 : 0)),
-                           global ? pieces(access, span, form.bytes, 32, shift) : std::uint8_t{0},
-                           global ? pieces(access, span, form.bytes, 128, shift) : std::uint8_t{0},
+                           global ? pieces(access, form.bytes, 32, shift) : std::uint8_t{0},
+                           global ? pieces(access, form.bytes, 128, shift) : std::uint8_t{0},
                            global ? std::uint8_t{0} : wavefronts(access, form)});
 }
 
