@@ -74,7 +74,8 @@ std::uint8_t wavefronts(const LaneAccess& access, Layout layout, const AccessFor
   const bool turns = form.reads && form.writes && !form.counts;
   std::uint32_t sum = 0;
   // Where no bank is asked for two words before all are asked for one.
-  const bool same = layout == Layout::kSame && !turns, row = layout == Layout::kRow && form.bytes % kWord == 0;
+  const bool same = layout == Layout::kSame && !turns,
+             row = layout == Layout::kRow && form.bytes % kWord == 0;
   for (std::uint32_t part = 0; part < parts; ++part) {
     const std::uint32_t mask = (width == 32 ? ~0u : (1u << width) - 1) << part * width;
     const std::uint32_t lanes = access.lanes & mask;
