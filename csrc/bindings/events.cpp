@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -20,6 +21,14 @@ nb::object array(std::vector<T> values) {
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(held->data(), {held->size()}, owner));
 }
 
+// A value of each row. Writing in place costs less than to append one by one.
+template <class T, class Row, class Value>
+std::vector<T> made(const std::vector<Row>& rows, const Value& value) {
+  std::vector<T> values(rows.size());
+  std::transform(rows.begin(), rows.end(), values.begin(), value);
+  return values;
+}
+
 // Columns of a table, by name.
 template <class Row>
 class Columns {
@@ -28,17 +37,12 @@ class Columns {
 
   template <class T>
   Columns& add(const char* name, T Row::* field) {
-    std::vector<T> values;
-    values.reserve(rows_.size());
-    for (const Row& row : rows_) values.push_back(row.*field);
-    dict_[name] = array(std::move(values));
+    dict_[name] = array(made<T>(rows_, [&](const Row& row) { return row.*field; }));
     return *this;
   }
   Columns& add(const char* name, bool Row::* field) {
-    std::vector<std::uint8_t> values;
-    values.reserve(rows_.size());
-    for (const Row& row : rows_) values.push_back(row.*field ? 1 : 0);
-    dict_[name] = array(std::move(values)).attr("view")("bool");
+    const auto value = [&](const Row& row) { return static_cast<std::uint8_t>(row.*field ? 1 : 0); };
+    dict_[name] = array(made<std::uint8_t>(rows_, value)).attr("view")("bool");
     return *this;
   }
   template <class T, std::size_t N>
@@ -66,21 +70,16 @@ nb::dict run_columns(const Program& program, const Log& log) {
     if (program.places[pc].line != 0) shown.push_back(pc);
   }
   before.back() = static_cast<std::uint32_t>(shown.size());
-  std::vector<std::uint32_t> first, length;
-  first.reserve(log.runs.size());
-  length.reserve(log.runs.size());
-  for (const Log::Run& run : log.runs) {
-    first.push_back(before[run.begin]);
-    length.push_back(before[run.end] - before[run.begin]);
-  }
   nb::dict columns = Columns(log.runs)
                          .add("cta", &Log::Run::cta)
                          .add("warp", &Log::Run::warp)
                          .add("mask", &Log::Run::mask)
                          .add("times", &Log::Run::times)
                          .done();
-  columns["first"] = array(std::move(first));
-  columns["length"] = array(std::move(length));
+  columns["first"] =
+      array(made<std::uint32_t>(log.runs, [&](const Log::Run& run) { return before[run.begin]; }));
+  columns["length"] = array(made<std::uint32_t>(
+      log.runs, [&](const Log::Run& run) { return before[run.end] - before[run.begin]; }));
   columns["shown"] = array(std::move(shown));
   return columns;
 }
@@ -208,23 +207,18 @@ nb::dict tmem_columns(const Log& log) {
 // Registers that instructions read and write, numbered by their places.
 nb::dict mention_columns(const Program& program) {
   std::unordered_map<std::uint64_t, std::uint16_t> places;
-  std::vector<std::uint32_t> pc;
-  std::vector<std::uint16_t> slot;
-  std::vector<std::uint8_t> definition;
-  const std::size_t count = program.mentions.size();
-  places.reserve(count / 8);  // registers are mentioned more than once
-  pc.reserve(count), slot.reserve(count), definition.reserve(count);
-  for (const Mention& m : program.mentions) {
+  const std::vector<Mention>& all = program.mentions;
+  places.reserve(all.size() / 8);  // registers are mentioned more than once
+  const auto slot = [&](const Mention& m) {
     const auto number = static_cast<std::uint16_t>(places.size());
     const std::uint64_t place = std::uint64_t{m.predicate} << 32 | (m.place & ~kConstantRef);
-    pc.push_back(m.inst);
-    slot.push_back(places.try_emplace(place, number).first->second);
-    definition.push_back(m.definition ? 1 : 0);
-  }
+    return places.try_emplace(place, number).first->second;
+  };
+  const auto definition = [](const Mention& m) { return static_cast<std::uint8_t>(m.definition ? 1 : 0); };
   nb::dict columns;
-  columns["pc"] = array(std::move(pc));
-  columns["slot"] = array(std::move(slot));
-  columns["definition"] = array(std::move(definition));
+  columns["pc"] = array(made<std::uint32_t>(all, [](const Mention& m) { return m.inst; }));
+  columns["slot"] = array(made<std::uint16_t>(all, slot));
+  columns["definition"] = array(made<std::uint8_t>(all, definition));
   return columns;
 }
 

@@ -100,7 +100,7 @@ ACCESS = """.version 8.7
 .address_size 64
 .visible .entry one(.param .u64 memory, .param .u32 stride) {
   .shared .align 16 .b8 room[32768];
-  .reg .b32 %r<8>; .reg .b64 %rd<4>;
+  .reg .b32 %r<8>; .reg .b64 %rd<4>; .reg .pred %p<1>;
   ld.param.u64 %rd0, [memory]; ld.param.u32 %r1, [stride]; mov.u32 %r0, %tid.x; mul.lo.u32 %r2, %r0, %r1;
   mov.u32 %r3, room; add.u32 %r3, %r3, %r2; cvt.u64.u32 %rd1, %r2; add.u64 %rd0, %rd0, %rd1;
   OPERATION
@@ -129,6 +129,10 @@ ACCESS = """.version 8.7
         ("red.shared.add.u32 [%r3], 1;", 0, 0, 0, 1),  # lanes are counted, and their number added once
         ("red.shared.add.u32 [%r3], 2;", 0, 0, 0, 32),
         ("ld.shared.b8 %r4, [%r3];", 1, 0, 0, 1),
+        ("ld.shared.v4.b32 {%r4, %r5, %r6, %r7}, [%r3];", 0, 0, 0, 4),
+        ("ld.global.v4.b32 {%r4, %r5, %r6, %r7}, [%rd0 + 16];", 0, 1, 1, 0),
+        ("ld.global.v4.b32 {%r4, %r5, %r6, %r7}, [%rd0 + 16];", 16, 17, 5, 0),
+        ("setp.gt.u32 %p0, %r0, 20; @%p0 ld.shared.b64 %rd2, [%r3];", 8, 0, 0, 1),
     ],
 )
 def test_accesses_tell_what_they_ask_of_the_memories(

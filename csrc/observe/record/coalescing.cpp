@@ -8,29 +8,15 @@
 namespace sglab::emu {
 namespace {
 
-constexpr std::size_t kLanes = 32, kBanks = 32;
-constexpr std::uint32_t kWord = 4;
+constexpr std::size_t kLanes = 32;
+constexpr std::uint32_t kBanks = 32, kWord = 4;
 
 std::uint64_t address_of(const LaneAccess& access, std::uint32_t rest) {
-  return access.address[std::countr_zero(rest)];
-}
-
-// Whether lanes ask for the same words, or for words that follow each other: no bank has two of them then.
-bool in_a_row(const LaneAccess& access, std::uint32_t lanes, std::uint32_t words, bool turns) {
-  const std::uint64_t first = address_of(access, lanes), bytes = std::uint64_t{words} * kWord;
-  const std::uint32_t others = lanes & (lanes - 1);
-  const std::uint64_t step = others == 0 ? bytes : address_of(access, others) - first;
-  if (first % kWord != 0 || (step != bytes && (step != 0 || turns))) return false;
-  std::uint64_t expected = first + step;
-  for (std::uint32_t rest = others; rest != 0; rest &= rest - 1, expected += step)
-    if (address_of(access, rest) != expected) return false;
-  return static_cast<std::uint32_t>(std::popcount(lanes)) * words <= kBanks;
+  return access.address[std::countr_zero(rest) & 31];
 }
 
 // Of one part of the warp. Each lane asks for `words` words that follow each other.
 std::uint32_t wavefronts_of(const LaneAccess& access, std::uint32_t lanes, std::uint32_t words, bool turns) {
-  if (lanes == 0) return 0;
-  if (in_a_row(access, lanes, words, turns)) return 1;
   std::array<std::uint64_t, kLanes> seen[kBanks];
   std::array<std::uint8_t, kBanks> counts{};
   std::uint32_t most = 0;
@@ -49,35 +35,57 @@ std::uint32_t wavefronts_of(const LaneAccess& access, std::uint32_t lanes, std::
 
 }  // namespace
 
-std::uint8_t pieces(const LaneAccess& access, std::uint32_t bytes, std::uint64_t size, std::uint64_t shift) {
+Layout layout_of(const LaneAccess& access, std::uint32_t bytes) {
+  const std::uint64_t first = address_of(access, access.lanes);
+  std::uint32_t rest = access.lanes & (access.lanes - 1);
+  const std::uint64_t step = rest == 0 ? 0 : address_of(access, rest) - first;
+  if (step != 0 && step != bytes) return Layout::kOther;
+  std::uint64_t wanted = first + step;
+  for (; rest != 0; rest &= rest - 1, wanted += step) {
+    if (address_of(access, rest) != wanted) return Layout::kOther;
+  }
+  return step == 0 ? Layout::kSame : Layout::kRow;
+}
+
+std::uint8_t pieces(const LaneAccess& access, Layout layout, std::uint64_t span, std::uint32_t bytes,
+                    std::uint64_t size, std::uint64_t shift) {
+  if (layout != Layout::kOther) {
+    const std::uint64_t first = address_of(access, access.lanes) - shift;
+    return static_cast<std::uint8_t>((first + span - 1) / size - first / size + 1);
+  }
   std::array<std::uint64_t, 2 * kLanes> all;
   std::size_t count = 0;
   std::uint64_t last = ~std::uint64_t{0};
-  bool ascending = true;
   for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
     const std::uint64_t address = address_of(access, rest) - shift;
     const std::uint64_t first = address / size, end = (address + bytes - 1) / size;
-    ascending = ascending && (count == 0 || first >= last);
     if (first != last) all[count++] = first;
     if (end != first) all[count++] = end;
     last = end;
   }
-  if (!ascending) {
-    std::sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
-    count = static_cast<std::size_t>(
-        std::unique(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count)) - all.begin());
-  }
-  return static_cast<std::uint8_t>(count);
+  auto* const end = all.data() + count;
+  if (!std::is_sorted(all.data(), end)) std::sort(all.data(), end);
+  return static_cast<std::uint8_t>(std::unique(all.data(), end) - all.data());
 }
 
-std::uint8_t wavefronts(const LaneAccess& access, const AccessForm& form) {
+std::uint8_t wavefronts(const LaneAccess& access, Layout layout, const AccessForm& form) {
   const std::uint32_t words = (form.bytes + kWord - 1) / kWord;
   const std::uint32_t parts = std::clamp<std::uint32_t>(words, 1, 4), width = 32 / parts;
   const bool turns = form.reads && form.writes && !form.counts;
   std::uint32_t sum = 0;
+  // Where no bank is asked for two words before all are asked for one.
+  const bool same = layout == Layout::kSame && !turns,
+             row = layout == Layout::kRow && form.bytes % kWord == 0;
   for (std::uint32_t part = 0; part < parts; ++part) {
     const std::uint32_t mask = (width == 32 ? ~0u : (1u << width) - 1) << part * width;
-    sum += wavefronts_of(access, access.lanes & mask, words, turns);
+    const std::uint32_t lanes = access.lanes & mask;
+    if (same || row) {
+      const auto askers = static_cast<std::uint32_t>(std::popcount(lanes));
+      const std::uint32_t asked = words * (row ? askers : std::min(askers, 1u));
+      sum += (asked + kBanks - 1) / kBanks;
+    } else {
+      sum += wavefronts_of(access, lanes, words, turns);
+    }
   }
   return static_cast<std::uint8_t>(std::max<std::uint32_t>(sum, 1));
 }

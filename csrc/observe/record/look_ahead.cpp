@@ -58,12 +58,14 @@ void look_at_access(const Warp& w, const Inst* inst, const AccessForm& form, Spa
                     Seen& seen) {
   const LaneAccess access = lane_access(w, inst, form, space);
   if (access.lanes == 0) return;
-  std::uint64_t low = ~std::uint64_t{0}, high = 0;
-  for (std::uint32_t m = access.lanes; m != 0; m &= m - 1) {
+  const Layout layout = layout_of(access, form.bytes);
+  const auto lanes = static_cast<std::uint8_t>(std::popcount(access.lanes));
+  std::uint64_t low = access.address[std::countr_zero(access.lanes)], high = low;
+  if (layout == Layout::kRow) high += std::uint64_t{form.bytes} * (lanes - 1u);
+  for (std::uint32_t m = layout == Layout::kOther ? access.lanes : 0; m != 0; m &= m - 1) {
     low = std::min(low, access.address[std::countr_zero(m)]);
     high = std::max(high, access.address[std::countr_zero(m)]);
   }
-  const auto lanes = static_cast<std::uint8_t>(std::popcount(access.lanes));
   const std::uint64_t span = std::min<std::uint64_t>(high - low + form.bytes, 0xffffffffu);
   const bool global = space != Space::kShared;
   const std::uint64_t shift = global ? misplaced(w, low) : 0;
@@ -71,9 +73,9 @@ void look_at_access(const Warp& w, const Inst* inst, const AccessForm& form, Spa
                            static_cast<std::uint32_t>(lanes) * form.bytes, lanes,
                            static_cast<std::uint8_t>(space == Space::kShared),
                            static_cast<std::uint8_t>((form.reads ? 1 : 0) | (form.writes ? 2 : 0)),
-                           global ? pieces(access, form.bytes, 32, shift) : std::uint8_t{0},
-                           global ? pieces(access, form.bytes, 128, shift) : std::uint8_t{0},
-                           global ? std::uint8_t{0} : wavefronts(access, form)});
+                           global ? pieces(access, layout, span, form.bytes, 32, shift) : std::uint8_t{0},
+                           global ? pieces(access, layout, span, form.bytes, 128, shift) : std::uint8_t{0},
+                           global ? std::uint8_t{0} : wavefronts(access, layout, form)});
 }
 
 void look_at_barrier(const Warp& w, const Inst* inst, Detail detail, std::uint64_t event, Seen& seen) {
