@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
 
 from sglab import _core, gpu
 from sglab.gpu.module import Module
 from sglab_fuzz import ptx_text
 from sglab_fuzz.target import Finding
+
+FUNCTION = re.compile(r"\.func\s*(?:\([^()]*\))?\s*([\w$]+)")
+"""Their names: a kernel calls them or takes their addresses."""
 
 
 class Front:
@@ -70,11 +74,14 @@ class Front:
             self._compare_words(header.ptx, kernel)
 
     def _compare_words(self, text: str, kernel: _core.Kernel) -> None:
-        """The entry's instructions as they are found without decoding; behind its own are its functions'."""
+        """The entry's instructions as they are found without decoding; behind its own are those of
+        functions that it calls or names."""
         decoded = [opcode for opcode, _ in kernel.statements()]
-        words = [opcode for opcode, _ in _core.entry_words(text, kernel.name)]
-        calls = any(opcode.startswith("call") for opcode in words)
-        if decoded[: len(words)] != words or (len(decoded) > len(words) and not calls):
+        rows = _core.entry_words(text, kernel.name)
+        words = [opcode for opcode, _ in rows]
+        named = {name for _, operands in rows for _, names in operands for name in names}
+        reaches = any(word.startswith("call") for word in words) or not named.isdisjoint(FUNCTION.findall(text))
+        if decoded[: len(words)] != words or (len(decoded) > len(words) and not reaches):
             raise Finding(f"instructions differ: {decoded[:99]} in the core, {words[:99]} by their words")
 
 
