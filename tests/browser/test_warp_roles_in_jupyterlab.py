@@ -42,8 +42,8 @@ def test_stepping_in_jupyterlab(open_lab: Callable[..., LabNotebook]) -> None:
     expect(frame).to_have_attribute("data-dark", "true")
 
 
-@pytest.mark.parametrize("width", [1000, 1440])
-def test_rows_follow_the_room_until_all_is_in_sight(open_lab: Callable[..., LabNotebook], width: int) -> None:
+def test_rows_follow_the_room_until_all_is_in_sight(open_lab: Callable[..., LabNotebook]) -> None:
+    width = 1440
     lab = open_lab(CELLS[:2], width=width, height=900)
     lab.run(0)
     lab.run(1)
@@ -59,3 +59,19 @@ def test_rows_follow_the_room_until_all_is_in_sight(open_lab: Callable[..., LabN
     lab.page.set_viewport_size({"width": width, "height": 900})
     lab.page.wait_for_function(f"(tall) => ({heights})()[0] === tall", arg=tall)
     assert view.evaluate(hidden) <= 1
+
+
+def test_below_the_picture_details_have_room_and_rows_are_as_low_as_they_go(
+    open_lab: Callable[..., LabNotebook],
+) -> None:
+    """In a narrow page both stay in sight; the picture scrolls by what is left of its rows."""
+    lab = open_lab(CELLS[:2], width=1000, height=900)
+    lab.run(0)
+    lab.run(1)
+    view, details = (lab.page.locator(f".sg-widget .sg-{part}") for part in ("view", "details"))
+    expect(view.locator("summary")).to_be_attached()
+    lab.page.wait_for_function("() => document.querySelector('.sg-timeline-line')?.offsetHeight === 12")
+    assert details.evaluate("e => e.offsetHeight") >= 120
+    assert view.evaluate("e => e.scrollHeight - e.clientHeight") < 120
+    view.evaluate("e => e.scrollTo(0, e.scrollHeight)")
+    expect(view.locator("summary")).to_be_in_viewport()
