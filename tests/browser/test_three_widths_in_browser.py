@@ -130,6 +130,7 @@ def test_the_details_of_a_narrow_widget_are_in_sight(name: str, page: Page, save
     widget = opened(page, saved(name), NARROW)
     if widget.get_by_label("Dismiss (Esc)").count():
         widget.get_by_label("Dismiss (Esc)").first.click()  # the notice that a saved page has
+    expect(widget.locator(".sg-view")).to_be_visible()  # Roofline's comes with its library
     settled(page)
     view, details, body = (widget.locator(each).bounding_box() for each in (".sg-view", ".sg-details", ".sg-body"))
     assert view is not None and details is not None and body is not None

@@ -1,6 +1,6 @@
 // The tensors themselves, entry by entry: what the kernel has read and written up to where the transport is.
 
-import { type Cell, CellGrid, type Disposer, h, type Rect } from "@sglab/core";
+import { type Cell, CellGrid, type Disposer, h, type Rect, revealWithin } from "@sglab/core";
 import type { Request } from "./model";
 import { shortName } from "./names";
 import { beginOf, type Place, placeOf } from "./places";
@@ -62,12 +62,15 @@ export class ArraysView {
     for (const { grid } of this.#shown) grid.redraw();
   }
 
-  /** Scrolls every array to what the last moment read and wrote. */
+  /** Scrolls every array to what the last moment read and wrote, and the view to where it wrote. */
   follow(): void {
     const { moment } = this.shared;
     for (const access of [moment?.read, moment?.write]) {
       const shown = this.#shown.find((each) => each.facts.name === access?.array);
-      if (access) shown?.grid.reveal({ row: shown.matrix ? access.row : 0, column: access.column });
+      if (!access || !shown) continue;
+      shown.grid.reveal({ row: shown.matrix ? access.row : 0, column: access.column });
+      const view = access === moment?.write && this.element.closest(".sg-view");
+      if (view) revealWithin(view, shown.grid.element);
     }
   }
 
