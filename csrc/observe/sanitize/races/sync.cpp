@@ -50,6 +50,26 @@ void leave(View& at, Strand& strand, Threads& threads, Order order, Scope scope)
   if (strand.before_init != nullptr) at.initialised.join(strand.before_init->seen);
 }
 
+constexpr std::size_t kFoundApart = 64;
+
+// What threads of one CTA left becomes one: a fence reaches all of it or none.
+void merge(std::vector<Left>& found) {
+  std::vector<Left> merged;
+  for (Left& left : found) {
+    const auto same = std::find_if(merged.begin(), merged.end(), [&](const Left& other) {
+      return other.cluster == left.cluster && other.cta == left.cta;
+    });
+    if (same == merged.end()) {
+      merged.push_back(std::move(left));
+      continue;
+    }
+    auto both = make_pooled<View>(*same->view);
+    both->join(*left.view);
+    same->view = std::move(both);
+  }
+  found = std::move(merged);
+}
+
 void learn(Strand& strand, Threads& threads, const Left& left, Order order) {
   const View& view = *left.view;
   strand.tensor_found.join(view.tensor);
@@ -57,6 +77,8 @@ void learn(Strand& strand, Threads& threads, const Left& left, Order order) {
     strand.tensor_found.join(view.seen);
     if (std::none_of(strand.found.begin(), strand.found.end(),
                      [&](const Left& known) { return known.view == left.view; })) {
+      const std::size_t apart = strand.found.size();
+      if (apart >= kFoundApart && std::has_single_bit(apart)) merge(strand.found);
       strand.found.push_back(left);
     }
     View& own = threads.change(strand);
