@@ -37,9 +37,9 @@ def milliseconds(call: Callable[[], object], repeat: int = 7, clock: Callable[[]
     return min(times)
 
 
-def elapsed(call: Callable[[], object]) -> float:
+def elapsed(call: Callable[[], object], repeat: int = 7) -> float:
     """By the clock on the wall, for what runs on several cores."""
-    return milliseconds(call, clock=time.perf_counter)
+    return milliseconds(call, repeat, time.perf_counter)
 
 
 def rate(launch: Callable[[], object]) -> float:
@@ -103,11 +103,19 @@ def scalar_figures() -> dict[str, float]:
     return {"scalar_attention_mwips": rate(attention), "alu_mwips": rate(alu)}
 
 
-def triton_against_interpreter() -> float:
-    """By the clock on the wall: numpy's threads, which the interpreter uses, would count as its own time."""
+def triton_figures() -> dict[str, float]:
+    """By the clock on the wall: numpy's threads, which the interpreter uses, would count as its own time.
+
+    The emulator has one thread in the first figure and, as the interpreter may use every core, two in the second.
+    """
     q, k, v = (torch.randn(1, 512, 64).half() for _ in range(3))
     interpreted = milliseconds(lambda: flash_attention(q, k, v, route="interpreter"), 3, clock=time.perf_counter)
-    return interpreted / elapsed(lambda: flash_attention(q, k, v, route="emulator"))
+
+    def times_faster(threads: int) -> float:
+        device = gpu.EmulatedDevice("sm_100a", threads=threads)
+        return interpreted / elapsed(lambda: flash_attention(q, k, v, route="emulator", device=device), 40)
+
+    return {"triton_vs_interpreter": times_faster(1), "triton_vs_interpreter_two_threads": times_faster(2)}
 
 
 def peak_megabytes() -> float:
@@ -139,6 +147,7 @@ FLOORS = {
     "peak_mb": "≤ 100",
     "seek_ms": "≤ 50",
     "triton_vs_interpreter": "≥ 20",
+    "triton_vs_interpreter_two_threads": "≥ 20",
     "scalar_attention_mwips": "≥ 20",
     "alu_mwips": "≥ 100",
 }
@@ -146,13 +155,12 @@ FLOORS = {
 
 def main() -> None:
     torch.set_num_threads(1)
-    figures = mla_figures() | scalar_figures()
+    figures = mla_figures() | scalar_figures() | triton_figures()
     figures["ptx_load_ms_per_mb"] = load_milliseconds_per_megabyte()
-    figures["triton_vs_interpreter"] = triton_against_interpreter()
     figures["peak_mb"] = peak_megabytes()
-    print(f"{'figure':24}{'measured':>10}   wanted")
+    print(f"{'figure':36}{'measured':>10}   wanted")
     for name, wanted in FLOORS.items():
-        print(f"{name:24}{figures[name]:10.2f}   {wanted}")
+        print(f"{name:36}{figures[name]:10.2f}   {wanted}")
     print(json.dumps({name: round(figures[name], 3) for name in FLOORS}))
 
 
