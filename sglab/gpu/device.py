@@ -54,6 +54,13 @@ class Launch:
         other.__dict__.update(self.__dict__, keep=keep, tensors=tensors, bound={})
         return other
 
+    def of(self, params: bytes, spans: tuple[Allocation, ...], keep: Any, tensors: tuple[Held, ...]) -> Launch:
+        """The same launch of other arguments; nothing is checked again."""
+        other = object.__new__(Launch)
+        fields = {"params": params, "spans": spans, "keep": keep, "tensors": tensors, "addresses": None, "bound": {}}
+        other.__dict__.update(kernel=self.kernel, geometry=self.geometry, overlaps=self.overlaps, **fields)
+        return other
+
     @cached_property
     def allocations(self) -> tuple[Allocation, ...]:
         """The spans in order of address, those that overlap joined into one; an emulator holds the kernel to them."""

@@ -1,9 +1,9 @@
-"""Launches on a GPU that need no second look: calls that get the same compiled kernel as one before.
+"""Launches that need no second look: calls that get the same compiled kernel as one before.
 
 Triton's own launcher binds, specialises and hashes the arguments at every call, and before it `choose` looks for
 tensors in each of them. Here a call is recognised by less: the kinds of its arguments, each tensor's dtype and whether
 its address is a multiple of 16, each other value itself. That is finer than Triton's specialisation, so two calls with
-one key get one kernel. Of SGLAB_TRITON only calls that are new take notice.
+one key get one kernel. On a GPU only calls that are new take notice of SGLAB_TRITON.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sglab.triton.routing import ON_GPU, canonical_grid
 
 MOST = 1024
 """Calls remembered per kernel, and grids per call; then all are forgotten."""
+CPU = "cpu"
 _PLAIN = frozenset({int, bool, float, str, type(None)})
 _ABSENT = object()
 
@@ -75,30 +76,40 @@ class KeptLaunches:
         return any(namespace.get(name, _ABSENT) != value for (name, _), (value, namespace) in used)
 
 
-_layouts: dict[tuple[type, ...], Layout | None] = {}
+_layouts: dict[tuple[tuple[type, ...], int], Layout | None] = {}
 
 
-def gpu_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable | None:
-    """What decides the compiled form of a launch on the current GPU; None: it must be looked at.
+def call_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, ...] | None:
+    """What decides the compiled form of a launch: first the number of the current GPU, or CPU where the tensors are
+    there; None: it must be looked at.
 
-    That is so where a tensor is on the CPU or passed by name, where there is none, and where an argument is more than a
-    tensor or a plain value.
+    That is so where tensors are on the CPU and on a GPU, or passed by name, where there is none, and where an argument
+    is more than a tensor or a plain value.
     """
     facts: list[Any] = [*args, *kwargs.values()]
     kinds = tuple(map(type, facts))
-    layout = _layouts.get(kinds, _ABSENT)
-    if layout is _ABSENT:
-        layout = _layouts[kinds] = _layout(kinds, len(args))
+    layout = tensor_layout(kinds, len(args))
     if layout is None:
         return None
-    for i in layout.tensors:  # type: ignore[attr-defined]
+    on_gpu = facts[layout.tensors[0]].is_cuda
+    for i in layout.tensors:
         tensor = facts[i]
-        if not tensor.is_cuda:
+        if tensor.is_cuda != on_gpu or not (on_gpu or tensor.is_cpu):
             return None
         facts[i] = (tensor.dtype, tensor.data_ptr() & 15 == 0)
-    for i in layout.floats:  # type: ignore[attr-defined]
+    for i in layout.floats:
         facts[i] = facts[i] or repr(facts[i])  # 0.0 and -0.0 are equal
-    return (_current_device(), kinds, tuple(kwargs), tuple(facts))  # `kinds`, for 1, True and 1.0 are equal
+    place = _current_device() if on_gpu else CPU
+    return (place, kinds, tuple(kwargs), tuple(facts))  # `kinds`, for 1, True and 1.0 are equal
+
+
+def tensor_layout(kinds: tuple[type, ...], positional: int) -> Layout | None:
+    """Of the values of a call, the first `positional` of which were passed by position."""
+    key = (kinds, positional)
+    layout = _layouts.get(key, _ABSENT)
+    if layout is _ABSENT:
+        layout = _layouts[key] = _layout(kinds, positional)
+    return layout  # type: ignore[return-value]
 
 
 def _layout(kinds: tuple[type, ...], positional: int) -> Layout | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Hashable
 from typing import Any, overload
 
 from sglab.emulator.device import EmulatedDevice, default_device
@@ -11,10 +12,10 @@ from sglab.gpu.core import NoEmulatorError
 from sglab.gpu.errors import missing
 from sglab.gpu.launch_record import LaunchRecord
 from sglab.gpu.progress import say_once
-from sglab.triton.emulator import EmulatedLauncher
+from sglab.triton.emulator import EmulatedLauncher, Repeatable
 from sglab.triton.interpreter import interpret
-from sglab.triton.kept import KeptLaunches, gpu_key
-from sglab.triton.routing import canonical_grid, choose, wish
+from sglab.triton.kept import CPU, MOST, KeptLaunches, call_key
+from sglab.triton.routing import ENVIRONMENT, canonical_grid, choose, wish
 from sglab.triton.specialize import Specializer
 
 
@@ -64,8 +65,14 @@ def _kernel_class() -> type:
         ) -> Any:
             if warmup:
                 return super().run(*args, grid=grid, warmup=True, **kwargs)
-            key = None if route or device or self.pre_run_hooks else gpu_key(args, kwargs)
-            if key is not None and type(grid) is tuple and (kept := self._kept_launches.get(key)) is not None:
+            key = None if self.pre_run_hooks else call_key(args, kwargs)
+            if key is not None and key[0] == CPU:
+                key = (*key, route, os.environ.get(ENVIRONMENT), device.arch.capability if device else 100)
+                if (again := self._again(key, args, grid, device)) is not None:
+                    return again
+            elif route or device:
+                key = None
+            elif key is not None and type(grid) is tuple and (kept := self._kept_launches.get(key)) is not None:
                 launch, record = kept.on(grid)
                 launch(*args, *kept.rest)
                 self.last_launch = record
@@ -88,12 +95,32 @@ def _kernel_class() -> type:
                     self._kept_launches.keep(key, report, tuple(bound.values.values()), len(args))
             elif chosen == "emulator":
                 report = self._launcher.launch(device or default_device(), specializer, bound, sizes)
+                if key is not None:
+                    call = self._launcher.repeatable(device or default_device(), specializer, bound, len(args))
+                    if len(self._repeatable) >= MOST:
+                        self._repeatable.clear()
+                    self._repeatable[key] = (call, reason)
             else:
                 if wish(self.__name__, route)[0] is None:
                     say_once(f"{self.__name__} runs under Triton's interpreter, not on the emulator: {reason}")
                 remark = interpret(self, sizes, bound.values)
                 reason = f"{reason}; {remark}" if remark else reason
             self.last_launch = LaunchRecord(self.__name__, chosen, reason, sizes, report)
+            return self.last_launch
+
+        def _again(
+            self, key: Hashable, args: tuple[Any, ...], grid: Any, device: EmulatedDevice | None
+        ) -> LaunchRecord | None:
+            """Launches a call on the emulator that is like one before; None: there was none."""
+            found = self._repeatable.get(key)
+            if found is None:
+                return None
+            call, reason = found
+            self._launcher.check_globals()
+            sizes = canonical_grid(self.__name__, grid, call.values(args) if callable(grid) else {})
+            device = device or default_device()
+            report = None if 0 in sizes else device.run(call.on(device, args, sizes))
+            self.last_launch = LaunchRecord(self.__name__, "emulator", reason, sizes, report)
             return self.last_launch
 
         @property
@@ -104,6 +131,11 @@ def _kernel_class() -> type:
         @functools.cached_property
         def _kept_launches(self) -> KeptLaunches:
             return KeptLaunches(self)
+
+        @functools.cached_property
+        def _repeatable(self) -> dict[Hashable, tuple[Repeatable, str]]:
+            """Calls on the emulator, and why they run there."""
+            return {}
 
         @functools.cached_property
         def _launcher(self) -> EmulatedLauncher:

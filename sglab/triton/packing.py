@@ -61,6 +61,15 @@ class ParameterPlan:
         """values: one per parameter of the Python function; scratch: address of the launch's scratch memory, or 0."""
         return self._struct.pack(*self._numbers(values, encode), scratch, 0)
 
+    def pack_again(self, numbers: Iterable[Any], scratch: int) -> bytes:
+        """numbers: as `numbers` gave them, with other addresses in their places."""
+        return self._struct.pack(*numbers, scratch, 0)
+
+    def numbers(self, values: Iterable[Any]) -> tuple[list[Any], list[int]]:
+        """What plain values and tensors are passed as, and where among that there are addresses of tensors."""
+        places = [i for i, kind in enumerate(_flat(self._types)) if kind[0] == "*"]
+        return list(self._numbers(values, _no_maps)), places
+
     def _codes(self) -> Iterator[str]:
         described = iter(self._descriptors)
         for kind in _flat(self._types):
@@ -87,6 +96,10 @@ class ParameterPlan:
                 yield from value.strides
             else:
                 yield value
+
+
+def _no_maps(encoding: TiledEncoding) -> bytes:
+    raise GpuError(f"a tensor map of {encoding.global_dim} is neither a plain value nor a tensor")
 
 
 def _flat(types: Iterable[Any]) -> Iterator[str]:

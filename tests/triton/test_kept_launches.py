@@ -13,7 +13,7 @@ from triton.runtime.jit import JITFunction
 
 from sglab.gpu.errors import LaunchError
 from sglab.triton import triton_kernel
-from sglab.triton.kept import gpu_key
+from sglab.triton.kept import call_key
 from sglab.triton.specialize import Specializer
 
 
@@ -116,13 +116,15 @@ def test_a_route_that_is_asked_for_and_a_grid_of_the_arguments_are_looked_at(gpu
     assert not gpu[0].launches
 
 
-def test_tensors_on_the_cpu_are_never_kept(gpu: list[Compiled]) -> None:
-    x, y = torch.zeros(16), torch.zeros(16)
-    assert gpu_key((on_gpu(), y, 3), {}) is None
-    assert gpu_key((x, y, 3), {"BLOCK": 32}) is None
-    assert gpu_key((3, 4), {}) is None
-    assert gpu_key((on_gpu(), [3]), {}) is None
-    assert gpu_key((on_gpu(), 3), {"y_ptr": y}) is None
+def test_tensors_in_two_places_none_and_tensors_by_name_are_looked_at(gpu: list[Compiled]) -> None:
+    y = torch.zeros(16)
+    assert call_key((on_gpu(), y, 3), {}) is None
+    assert call_key((y, on_gpu(), 3), {}) is None
+    assert call_key((y.to("meta"), 3), {}) is None
+    assert call_key((3, 4), {}) is None
+    assert call_key((on_gpu(), [3]), {}) is None
+    assert call_key((on_gpu(), 3, on_gpu()), {}) is not None
+    assert call_key((on_gpu(), 3), {"y_ptr": on_gpu()}) is None
 
 
 def test_a_grid_is_checked_as_at_the_first_call(gpu: list[Compiled]) -> None:
@@ -159,7 +161,7 @@ def test_calls_with_one_key_have_one_compiled_form(one: Any, other: Any, block: 
 
     def both(args: Any, block: int) -> tuple[Any, str]:
         plain = tuple(each.as_subclass(torch.Tensor) if isinstance(each, torch.Tensor) else each for each in args)
-        return gpu_key(args, {"BLOCK": block}), specializer.bind(plain, {"BLOCK": block}).key
+        return call_key(args, {"BLOCK": block}), specializer.bind(plain, {"BLOCK": block}).key
 
     (key, form), (other_key, other_form) = both(one, block), both(other, other_block)
     assert key is not None
