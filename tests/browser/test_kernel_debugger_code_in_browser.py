@@ -259,3 +259,21 @@ def test_a_step_into_another_file_draws_each_line_once(host: Host, tmp_path: Pat
             expect(file).not_to_have_value(before)
             settled(page)
             assert page.evaluate("Math.max(...window.rows.values())") <= most
+
+
+@pytest.mark.parametrize("height", [900, 700, 620])
+def test_listings_above_each_other_both_show_where_the_warp_is(host: Host, widget: KernelDebugger, height: int) -> None:
+    """In a low and narrow window the PTX's line lay behind the transport."""
+    page = host.page
+    page.set_viewport_size({"width": 700, "height": height})
+    show(host, widget)
+    widget.session.seek(26)
+    host.flush()
+    at(page, 26)
+    settled(page)
+    body = page.locator(".sg-body").bounding_box()
+    assert body is not None
+    for name in ("Source", "PTX"):
+        line = page.get_by_role("listbox", name=name).locator("[data-current]:not([data-current=''])").bounding_box()
+        assert line is not None
+        assert line["y"] + line["height"] <= body["y"] + body["height"]

@@ -188,6 +188,8 @@ export interface State {
   complete: boolean;
   failure: Failure | null;
   failed: boolean;
+  /** Whether sanitizers look on; pages saved by older versions do not say. */
+  sanitized?: boolean;
   job: { action: string; from: number } | null;
   stops: StopPoint[];
   findings: Finding[];
