@@ -119,7 +119,8 @@ def test_a_finding_leads_to_both_parties(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sanitize", "said"), [(False, "No sanitizer looks on: only what ends the launch"), (True, "Nothing is wrong up to")]
+    ("sanitize", "said"),
+    [(False, "No sanitizer looks on: only what ends the launch"), (True, "Nothing is wrong up to")],
 )
 def test_that_nothing_is_wrong_is_said_where_a_sanitizer_looks_on(host: Host, sanitize: bool, said: str) -> None:
     page = show(host, make(sanitize=sanitize))
