@@ -277,3 +277,24 @@ def test_listings_above_each_other_both_show_where_the_warp_is(host: Host, widge
         line = page.get_by_role("listbox", name=name).locator("[data-current]:not([data-current=''])").bounding_box()
         assert line is not None
         assert line["y"] + line["height"] <= body["y"] + body["height"]
+
+
+def test_what_was_taken_away_by_mistake_comes_back(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    line = source_line(page, SYNC)
+    line.locator(".kd-line-number").click()
+    expect(line.locator(".kd-stop")).to_have_text("●")
+    page.get_by_label("Warps that breakpoint 1 stops").select_option(label="warp 1 of CTA 0")
+    page.get_by_role("button", name="Remove breakpoint 1").click()
+    expect(line.locator(".kd-stop")).to_have_count(0)
+    frame(page).press("Control+z")
+    expect(line.locator(".kd-stop")).to_have_text("●")
+    expect(page.get_by_label("Warps that breakpoint 1 stops").locator("option:checked")).to_have_text("warp 1 of CTA 0")
+    frame(page).press("Control+y")
+    expect(line.locator(".kd-stop")).to_have_count(0)
+    page.get_by_role("tab", name="Memory").click()
+    page.locator(".kd-names").get_by_role("button", name="out", exact=True).click()
+    page.get_by_role("button", name="Stop watching out").click()
+    expect(page.locator(".kd-watch")).to_have_count(0)
+    frame(page).press("Control+z")
+    expect(page.locator(".kd-watch")).to_have_count(1)
