@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Literal
 
 import numpy as np
@@ -88,7 +89,7 @@ class Place:
     def __str__(self) -> str:
         """As a line, for people."""
         source = self.instruction.own_source
-        where = f"{source[0]}:{source[1]}" if source else f"PTX line {self.instruction.ptx_line}"
+        where = f"{PurePath(source[0]).name}:{source[1]}" if source else f"PTX line {self.instruction.ptx_line}"
         lanes = "" if self.mask == 0xFFFFFFFF else f", lanes 0x{self.mask:08x}"
         text = textwrap.shorten(self.instruction.text, 80, placeholder=" …")
         return f"warp {self.warp} of CTA {self.cta}{lanes}, {where}: {text}"

@@ -36,6 +36,7 @@ def test_where_it_stops_is_one_short_line_in_a_notebook() -> None:
     stop = session.run_to(opcode="tcgen05.ld")
     assert "\n" not in repr(stop) and len(repr(stop)) < 200
     assert f"step {session.now:,}" in repr(stop) and f"warp {stop.at.warp} of CTA {stop.at.cta}" in repr(stop)
+    assert "/" not in str(stop.at).split(": ")[0], "the file's name is enough"
     assert "next: " in repr(stop) and stop.at.instruction.opcode in repr(stop)
     assert "last: " in repr(session.step()) and len(repr(session.last)) < 200
-    assert repr(session.to_end()).startswith(f"<Stop at step {session.now:,} (end)")
+    assert repr(session.run()).startswith(f"<Stop at step {session.now:,} (end)")

@@ -28,7 +28,7 @@ import type { SessionTransport } from "./session_transport";
 import { warpName } from "./warp_looks";
 import { type ChosenBy, WarpsView } from "./warps_view";
 import { WatchesView } from "./watches_view";
-import { barrierKey, maskText } from "./words";
+import { barrierKey, errorText, maskText } from "./words";
 
 const LEAST_LOWER = 60; // px
 
@@ -376,7 +376,7 @@ export function makeView({
       });
     }),
   );
-  disposer.add(driver.failed.on((error) => frame.notify("error", (error as Error).message)));
+  disposer.add(driver.failed.on((error) => frame.notify("error", errorText(error, live))));
   const mayCross = () => {
     driver.selected = selection.value.moment === undefined ? undefined : selection.value;
   };
