@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Literal
 
 import numpy as np
@@ -81,6 +83,17 @@ class Place:
     instruction: Instruction
     mask: int
 
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def __str__(self) -> str:
+        """As a line, for people."""
+        source = self.instruction.own_source
+        where = f"{PurePath(source[0]).name}:{source[1]}" if source else f"PTX line {self.instruction.ptx_line}"
+        lanes = "" if self.mask == 0xFFFFFFFF else f", lanes 0x{self.mask:08x}"
+        text = textwrap.shorten(self.instruction.text, 80, placeholder=" …")
+        return f"warp {self.warp} of CTA {self.cta}{lanes}, {where}: {text}"
+
 
 @dataclass(frozen=True)
 class Stop:
@@ -97,6 +110,12 @@ class Stop:
     position: int
     at: Place | None
     breakpoint: int | None = None
+
+    def __repr__(self) -> str:
+        """One line, as a notebook shows it where a move is the last of a cell."""
+        why = self.reason if self.breakpoint is None else f"breakpoint {self.breakpoint}"
+        role = "next" if self.reason == "breakpoint" else "last"
+        return f"<Stop at step {self.position:,} ({why})" + (f"; {role}: {self.at}>" if self.at else ">")
 
 
 @dataclass(frozen=True)

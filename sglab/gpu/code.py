@@ -73,6 +73,9 @@ class Instruction:
         """File and line, if the PTX was compiled with line information."""
         return (self.chain[0].file, self.chain[0].line) if self.chain else None
 
+    def __repr__(self) -> str:
+        return f"<PTX {self}>"
+
     def __str__(self) -> str:
         source = f" ({self.source[0]}:{self.source[1]})" if self.source else ""
         return f"{self.ptx_line}: {self.text}{source}"

@@ -10,6 +10,10 @@ import numpy as np
 
 DTYPES = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"}
 
+PLAIN = frozenset({int, str, float, bool, type(None)})
+"""What crosses as it is: a moment of the debugger has thousands of these, and a call for each would take longer than
+all else."""
+
 
 class WireArray:
     """A dense array ready to cross: numpy's bytes, and the name of a dtype that numpy may lack (bfloat16)."""
@@ -57,9 +61,9 @@ def _host_array(value: Any) -> tuple[str, np.ndarray]:
 def pack(value: Any, buffers: list[bytes]) -> Any:
     """`value` with every array replaced by `{dtype, shape, buffer: n}`; its bytes become `buffers[n]`."""
     if isinstance(value, dict):
-        return {key: pack(item, buffers) for key, item in value.items()}
+        return {key: item if type(item) in PLAIN else pack(item, buffers) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [pack(item, buffers) for item in value]
+        return [item if type(item) in PLAIN else pack(item, buffers) for item in value]
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray) or hasattr(value, "detach"):

@@ -85,7 +85,7 @@ def test_a_breakpoint_is_set_by_click_and_by_key_and_stops_the_run(host: Host, w
     at(page, first)
     source_line(page, SYNC).locator(".kd-text").click()
     frame(page).press("b")
-    expect(source_line(page, SYNC).locator(".kd-stop")).to_have_text("")
+    expect(source_line(page, SYNC).locator(".kd-stop")).to_have_count(0)
     page.get_by_role("listbox", name="PTX").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("b")
@@ -186,7 +186,7 @@ def test_breakpoints_of_cells_show_in_the_page_and_the_other_way_round(host: Hos
     expect(page.locator("output.sg-sentence")).to_contain_text(f"Breakpoint 1, session.cu:{SYNC}: warp")
     session.unbreak(number)
     host.flush()
-    expect(source_line(page, SYNC).locator(".kd-stop")).to_have_text("")
+    expect(source_line(page, SYNC).locator(".kd-stop")).to_have_count(0)
     source_line(page, LOOP_SYNC).locator(".kd-line-number").click()
     expect(page.get_by_role("tab", name="Breakpoints 2")).to_be_visible()
     assert [each.label for each in session.breakpoints] == ["atom.", f"session.cu:{LOOP_SYNC}"]
@@ -259,3 +259,42 @@ def test_a_step_into_another_file_draws_each_line_once(host: Host, tmp_path: Pat
             expect(file).not_to_have_value(before)
             settled(page)
             assert page.evaluate("Math.max(...window.rows.values())") <= most
+
+
+@pytest.mark.parametrize("height", [900, 700, 620])
+def test_listings_above_each_other_both_show_where_the_warp_is(host: Host, widget: KernelDebugger, height: int) -> None:
+    """In a low and narrow window the PTX's line lay behind the transport."""
+    page = host.page
+    page.set_viewport_size({"width": 700, "height": height})
+    show(host, widget)
+    widget.session.seek(26)
+    host.flush()
+    at(page, 26)
+    settled(page)
+    body = page.locator(".sg-body").bounding_box()
+    assert body is not None
+    for name in ("Source", "PTX"):
+        line = page.get_by_role("listbox", name=name).locator("[data-current]:not([data-current=''])").bounding_box()
+        assert line is not None
+        assert line["y"] + line["height"] <= body["y"] + body["height"]
+
+
+def test_what_was_taken_away_by_mistake_comes_back(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    line = source_line(page, SYNC)
+    line.locator(".kd-line-number").click()
+    expect(line.locator(".kd-stop")).to_have_text("●")
+    page.get_by_label("Warps that breakpoint 1 stops").select_option(label="warp 1 of CTA 0")
+    page.get_by_role("button", name="Remove breakpoint 1").click()
+    expect(line.locator(".kd-stop")).to_have_count(0)
+    page.keyboard.press("Control+z")  # the button that had the focus is gone
+    expect(line.locator(".kd-stop")).to_have_text("●")
+    expect(page.get_by_label("Warps that breakpoint 1 stops").locator("option:checked")).to_have_text("warp 1 of CTA 0")
+    frame(page).press("Control+y")
+    expect(line.locator(".kd-stop")).to_have_count(0)
+    page.get_by_role("tab", name="Memory").click()
+    page.locator(".kd-names").get_by_role("button", name="out", exact=True).click()
+    page.get_by_role("button", name="Stop watching out").click()
+    expect(page.locator(".kd-watch")).to_have_count(0)
+    frame(page).press("Control+z")
+    expect(page.locator(".kd-watch")).to_have_count(1)

@@ -116,3 +116,13 @@ def test_a_finding_leads_to_both_parties(host: Host) -> None:
         line = widget.session.code[party["pc"]].ptx_line
         expect(ptx_line(page, line).locator(".kd-party-mark").first).to_be_visible()
         expect(page.locator(".kd-registers")).to_contain_text(f"Registers of warp {party['warp']} of CTA")
+
+
+@pytest.mark.parametrize(
+    ("sanitize", "said"),
+    [(False, "No sanitizer looks on: only what ends the launch"), (True, "Nothing is wrong up to")],
+)
+def test_that_nothing_is_wrong_is_said_where_a_sanitizer_looks_on(host: Host, sanitize: bool, said: str) -> None:
+    page = show(host, make(sanitize=sanitize))
+    page.get_by_role("tab", name="Findings").click()
+    expect(page.get_by_role("tabpanel", name="Findings")).to_contain_text(said)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -196,3 +199,25 @@ def test_the_bars_of_the_registers_are_in_sight(host: Host, size: tuple[int, int
         "pane => pane.querySelector('.sg-cells').getBoundingClientRect().bottom"
         " <= pane.getBoundingClientRect().bottom + 1"
     )
+
+
+@pytest.mark.parametrize("lacking", ["code", "warps"])
+def test_a_recording_of_another_version_says_so(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    """One that lacks what is read at once, and one whose moments lack a field."""
+    widget = make()
+    saved = widget.saved()
+    if lacking == "code":
+        del saved["state"]["code"]
+    else:
+        packed = saved["tensors"]["moments"]
+        content = json.loads(gzip.decompress(base64.b64decode(packed["data"])))
+        for moment in content["moments"]:
+            del moment[lacking]
+        data = json.dumps(content).encode()
+        packed |= {"shape": [len(data)], "data": base64.b64encode(gzip.compress(data)).decode()}
+    monkeypatch.setattr(widget, "saved", lambda: saved)
+    page.goto(widget.save(tmp_path / "older.html").as_uri())
+    expect(page.locator(".sg-widget")).to_contain_text("another version wrote it, or it is damaged")
+    expect(page.locator(".sg-widget")).not_to_contain_text("undefined")

@@ -29,3 +29,14 @@ def test_it_goes_back_with_the_session() -> None:
         assert session.last.instruction.pc == log.pc[position - 1]
     session.seek(0)
     assert session.last is None
+
+
+def test_where_it_stops_is_one_short_line_in_a_notebook() -> None:
+    session = mla_sm100(128)
+    stop = session.run_to(opcode="tcgen05.ld")
+    assert "\n" not in repr(stop) and len(repr(stop)) < 200
+    assert f"step {session.now:,}" in repr(stop) and f"warp {stop.at.warp} of CTA {stop.at.cta}" in repr(stop)
+    assert "/" not in str(stop.at).split(": ")[0], "the file's name is enough"
+    assert "next: " in repr(stop) and stop.at.instruction.opcode in repr(stop)
+    assert "last: " in repr(session.step()) and len(repr(session.last)) < 200
+    assert repr(session.run()).startswith(f"<Stop at step {session.now:,} (end)")

@@ -470,3 +470,22 @@ def test_behind_the_end_the_way_back_is_the_last_warps(action: str) -> None:
     state = go(widget, action)
     assert state["position"] < ended["position"]
     assert last is not None and state["focus"][:2] == [last.cta, last.warp]
+
+
+def test_breakpoints_are_put_back_as_they_were() -> None:
+    """What Ctrl+Z does; one that a cell has set since stays."""
+    widget = make()
+    session = widget.session
+    first, second, third = sorted({each.ptx_line for each in session.code if each.ptx_line})[2:5]
+    for line in (first, second):
+        widget.edit_stops("toggle_ptx", FOLLOW, line=line)
+    state = widget.edit_stops("limit", FOLLOW, id=1, cta=0, warp=1)
+    before = [{name: row[name] for name in ("id", "cta", "warp", "enabled")} for row in state["stops"]]
+    assert widget.edit_stops("clear", FOLLOW)["stops"] == []
+    own = session.break_at(ptx_line=third)
+    again = widget.edit_stops("put_back", FOLLOW, points=before, instead=[])["stops"]
+    assert [(row["id"], row["cta"], row["warp"]) for row in again] == [(1, 0, 1), (2, None, None), (3, None, None)]
+    assert {row["number"] for row in again} == {each.number for each in session.breakpoints}
+    redone = widget.edit_stops("put_back", FOLLOW, points=[], instead=[1, 2])["stops"]
+    assert [(row["id"], row["number"]) for row in redone] == [(3, own)]
+    assert widget.edit_stops("put_back", FOLLOW, points=[{**before[0], "id": 99}], instead=[])["note"]

@@ -112,9 +112,11 @@ class CodeTables:
         """Of instructions, ascending."""
         return sorted({self._rows[pc][0] for pc in pcs} - {0})
 
+    @cached_property
     def pcs_of_events(self) -> list[int]:
         return [pc for pc, row in enumerate(self._rows) if row[0] and row[2] in EVENTS]
 
+    @cached_property
     def shown(self) -> list[int]:
         """Instructions that are in the PTX text."""
         return [pc for pc, row in enumerate(self._rows) if row[0]]

@@ -160,8 +160,8 @@ class Jobs:
             "back": mover.step_back,
             "run": mover.run,
             "run_back": mover.run_back,
-            "event": lambda: mover.run_to(code.pcs_of_events(), None),
-            "event_back": lambda: mover.back_to(code.pcs_of_events(), None),
+            "event": lambda: mover.run_to(code.pcs_of_events, None),
+            "event_back": lambda: mover.back_to(code.pcs_of_events, None),
             "end": mover.to_end,
             "seek": lambda: mover.seek(self._reachable(int(options["position"]))),
             "to": lambda: mover.run_to(self._pcs(options), None),
@@ -176,11 +176,11 @@ class Jobs:
             raise SessionError("no warp is running: go back first")
         of_warp: dict[str, Callable[[], Moves]] = {
             "warp": lambda: mover.step_warp(warp),
-            "warp_back": lambda: mover.back_to(code.shown(), warp),
+            "warp_back": lambda: mover.back_to(code.shown, warp),
             "line": lambda: mover.step_line(warp),
             "line_back": lambda: mover.line_back(warp),
-            "warp_event": lambda: mover.run_to(code.pcs_of_events(), warp),
-            "warp_event_back": lambda: mover.back_to(code.pcs_of_events(), warp),
+            "warp_event": lambda: mover.run_to(code.pcs_of_events, warp),
+            "warp_event_back": lambda: mover.back_to(code.pcs_of_events, warp),
             "write_back": lambda: mover.back_to(self._writers(str(options["register"])), warp),
             "force": lambda: mover.force(warp),
         }

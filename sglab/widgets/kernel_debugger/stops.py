@@ -13,6 +13,9 @@ from sglab.emulator.watch import Watch
 
 from .code import CodeTables
 
+MOST_GONE = 100
+"""How many points that were removed are kept, in case that is taken back."""
+
 
 @dataclass
 class StopPoint:
@@ -49,6 +52,7 @@ class StopPoints:
     def __init__(self, session: Session, code: CodeTables) -> None:
         self._session, self._code = session, code
         self._all: dict[int, StopPoint] = {}
+        self._gone: dict[int, StopPoint] = {}
         self._next = 1
 
     def rows(self) -> list[dict[str, Any]]:
@@ -131,13 +135,43 @@ class StopPoints:
         self._arm(point)
 
     def remove(self, id: int) -> None:
-        self._disarm(self._get(id))
-        del self._all[id]
+        point = self._get(id)
+        self._disarm(point)
+        self._gone[id] = self._all.pop(id)
+        for oldest in [*self._gone][:-MOST_GONE]:
+            del self._gone[oldest]
 
     def clear(self) -> None:
         self._follow()
         for id in [*self._all]:
             self.remove(id)
+
+    def put_back(self, points: list[dict[str, Any]], instead: list[int]) -> str:
+        """Takes back what a reader has done, or does it again. Points of which neither list knows stay.
+
+        Args:
+            points: id, cta, warp and enabled of those that there were.
+            instead: the ids of those that there are since.
+        """
+        self._follow()
+        wanted = {each["id"]: each for each in points}
+        for id in instead:
+            if id not in wanted and id in self._all:
+                self.remove(id)
+        lost = [id for id in wanted if id not in self._all and id not in self._gone]
+        for id, each in wanted.items():
+            if id in lost:
+                continue
+            point = self._all.get(id) or self._gone.pop(id)
+            limits = each["cta"], each["warp"], each["enabled"]
+            if id in self._all and limits == (point.cta, point.warp, point.enabled):
+                continue
+            self._disarm(point)
+            point.cta, point.warp, point.enabled = limits
+            self._arm(point)
+            self._all[id] = point
+        self._all = dict(sorted(self._all.items()))
+        return f"{len(lost)} of the breakpoints cannot be set again." if lost else ""
 
     def _follow(self) -> None:
         """What cells have set and taken away since."""

@@ -28,7 +28,7 @@ from .saved import saved_moments
 from .state import Focus, finding_row, joined, registers, shown_findings, snapshot
 from .stops import StopPoints
 
-STOP_EDITS = ("toggle_line", "toggle_ptx", "limit", "enable", "remove", "clear", "add_phase", "add_watch")
+STOP_EDITS = ("toggle_line", "toggle_ptx", "limit", "enable", "remove", "clear", "add_phase", "add_watch", "put_back")
 RUNS = frozenset({"run", "run_back", "to", "back_to"})
 """Moves that go to the warp that comes first: a focus that the reader pinned yields to it."""
 LOOK_AHEAD_S = 0.3
@@ -218,6 +218,7 @@ class KernelDebugger(Widget):
             "failure": self._jobs.failure,
             "findings": self._found()[0],
             "failed": self.session.fault is not None,
+            "sanitized": bool(self.session.device.sanitize),
             "job": self._jobs.progress,
             "stops": self._stops.rows(),
             "names": self._parser.names(),

@@ -1,7 +1,7 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { addCommands, addToPalette, COMMANDS } from "./commands";
 import type { Thing } from "./question";
-import { actions, chosen, told } from "./testing/host";
+import { actions, chosen, dismissed, told } from "./testing/host";
 
 vi.mock("./tab_toolbar", () => ({ fullScreen: vi.fn() }));
 
@@ -110,6 +110,15 @@ test("a finding that a notification would cut off can be read whole", async () =
   expect(told).toEqual([said, `Finding: ${said}`]);
   await run(COMMANDS.nextFinding);
   expect(actions).toEqual([]);
+});
+
+test("a finding takes the place of the one that was said before", async () => {
+  const { run, notebook } = made([thing({ number: 7 })]);
+  notebook?.ask.mockResolvedValueOnce({ said: "1 of 2" }).mockResolvedValueOnce({ said: "2 of 2" });
+  await run(COMMANDS.nextFinding);
+  dismissed.length = 0;
+  await run(COMMANDS.nextFinding);
+  expect(dismissed).toEqual(["note 1"]);
 });
 
 test("tabs are arranged beside each other, the first beside the notebook", async () => {

@@ -74,8 +74,8 @@ export function addCommands({ app, tabs, icon, labShell, focus }: Surroundings):
       const thing = shown?.widgets.includes("KernelDebugger") ? shown : newestToDebug(things());
       if (!notebook || !thing) return nothing("No launch or session is there to look for findings in.");
       try {
-        const { said } = await notebook.ask("next_finding", { thing: thing.number });
-        return say(said);
+        const answer = await notebook.ask("next_finding", { thing: thing.number });
+        return say(answer.said);
       } catch (error) {
         return Notification.error(error instanceof Error ? error.message : String(error), {
           autoClose: false,
@@ -118,10 +118,15 @@ export function addCommands({ app, tabs, icon, labShell, focus }: Surroundings):
 /** A notification shows so many characters of a text, and what would mend a finding stands at its end. */
 const SHOWN = 140;
 
+/** The finding that was said last: it goes when the next comes, so that no pile of them covers the code. */
+let said: string | undefined;
+
 function say(text: string): string {
-  if (text.length <= SHOWN) return Notification.info(text, { autoClose: 12000 });
+  if (said !== undefined) Notification.dismiss(said);
   const callback = () => void showDialog({ title: "Finding", body: text, buttons: [Dialog.okButton()] });
-  return Notification.info(text, { autoClose: 12000, actions: [{ label: "Whole text", callback }] });
+  const actions = text.length > SHOWN ? [{ label: "Whole text", callback }] : undefined;
+  said = Notification.info(text, { autoClose: 12000, actions });
+  return said;
 }
 
 export function addToPalette(palette: ICommandPalette): void {

@@ -208,6 +208,7 @@ declare module "@jupyterlab/apputils" {
       options?: { autoClose: number | false; actions?: { label: string; callback: () => void }[] },
     ): string;
     error(message: string, options?: { autoClose: number | false }): string;
+    dismiss(id?: string): void;
   };
 }
 

@@ -236,13 +236,16 @@ export class CodePane {
     const text = h("code", { class: "kd-text" });
     for (const { text: part, kind } of pieces ?? [])
       text.append(kind ? h("span", { class: `kd-${kind}` }, part) : part);
-    const stop = h("span", { class: "kd-stop", "data-stop": look.stop }, look.stop ? "●" : "");
+    // what most lines lack is not there: a step lays out dozens of lines
+    const stop = look.stop ? h("span", { class: "kd-stop", "data-stop": look.stop }, "●") : undefined;
+    const number = h("span", { class: "kd-line-number" }, String(line));
+    const marks = look.marks.make();
     const gutter = h(
       "span",
-      { class: "kd-gutter" },
+      { class: "kd-gutter", "data-marked": Boolean(stop || marks.length) },
       stop,
-      h("span", { class: "kd-line-number" }, String(line)),
-      h("span", { class: "kd-marks" }, ...look.marks.make()),
+      number,
+      marks.length ? h("span", { class: "kd-marks" }, ...marks) : undefined,
     );
     const previous = row > 0 ? this.#lineAt(row - 1) : line - 1;
     return h(

@@ -16,17 +16,16 @@ export interface FindingEvents {
   watch?: (expression: string) => void;
 }
 
+const UNWATCHED =
+  "No sanitizer looks on: only what ends the launch is found. sglab.step(…) has them, and sessions of EmulatedDevice(…, sanitize=True).";
+
 export function findingsPanel(state: State, code: CodeModel, events: FindingEvents): HTMLElement[] {
   const parts: HTMLElement[] = [];
   if (state.failure) parts.push(...failurePart(state, code, events));
   for (const finding of state.findings) parts.push(findingPart(state, finding, code, events));
   if (!parts.length)
     parts.push(
-      h(
-        "p",
-        { class: "kd-note" },
-        "Nothing is wrong up to here. Sanitizers look on where the device has them: EmulatedDevice(…, sanitize=True).",
-      ),
+      h("p", { class: "kd-note" }, state.sanitized === false ? UNWATCHED : "Nothing is wrong up to here."),
     );
   return parts;
 }

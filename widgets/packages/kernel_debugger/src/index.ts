@@ -18,6 +18,7 @@ import { openBackend } from "./open_backend";
 import { SessionTransport } from "./session_transport";
 import { makeView, type View } from "./view";
 import { warpMark, warpName } from "./warp_looks";
+import { errorText } from "./words";
 
 const TOUR: TourStep[] = [
   { key: "ArrowRight", text: "to step: one source line of one warp. ← steps back." },
@@ -89,11 +90,13 @@ function render({ el, source, selection, disposer }: Context<typeof KERNEL_DEBUG
     frame.setPlaceholder(null);
     driver.refresh();
   };
-  open().catch((error: Error) => {
+  open().catch((error: unknown) => {
     frame.setPlaceholder({
       kind: "error",
-      text: error.message,
-      remedy: "Run the cell again.",
+      text: errorText(error, source.live),
+      remedy: source.live
+        ? "Run the cell again."
+        : "Open it with the sglab that wrote it, or save the widget again.",
     });
   });
 }

@@ -31,7 +31,7 @@ export class KeptChildren {
 
 const CONTROLS = "button, input, select, summary, [tabindex]";
 
-/** Replaces what an element shows, unless it is text that is there already; the focus goes to the control that has taken the place of the one that had it. */
+/** Replaces what an element shows, unless it is text that is there already; the focus goes to the control that has taken the place of the one that had it, or else to the widget. */
 export function replaceKeepingFocus(parent: HTMLElement, children: HTMLElement[]): void {
   const plain = children.every((child) => !child.matches(CONTROLS) && !child.querySelector(CONTROLS));
   if (plain && saysSame(parent, children)) return;
@@ -40,7 +40,9 @@ export function replaceKeepingFocus(parent: HTMLElement, children: HTMLElement[]
   parent.replaceChildren(...children);
   if (name === undefined) return;
   const controls = [...parent.querySelectorAll<HTMLElement>(CONTROLS)];
-  controls.find((control) => nameOf(control) === name)?.focus({ preventScroll: true });
+  const heir = controls.find((control) => nameOf(control) === name);
+  // a button that has removed its own row leaves the focus to the widget, whose keys go on working
+  (heir ?? parent.closest<HTMLElement>(".sg-widget"))?.focus({ preventScroll: true });
 }
 
 function saysSame(parent: HTMLElement, children: HTMLElement[]): boolean {

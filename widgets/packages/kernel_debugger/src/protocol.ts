@@ -7,6 +7,7 @@ import {
   dict,
   float,
   int,
+  list,
   nullable,
   optional,
   protocol,
@@ -95,6 +96,9 @@ export interface StopPoint {
   /** What Session.unbreak takes. */
   number: number | null;
 }
+
+/** What of a breakpoint its readers change. */
+export type KeptStop = Pick<StopPoint, "id" | "cta" | "warp" | "enabled">;
 
 export interface Watch {
   expression: string;
@@ -188,6 +192,8 @@ export interface State {
   complete: boolean;
   failure: Failure | null;
   failed: boolean;
+  /** Whether sanitizers look on; pages saved by older versions do not say. */
+  sanitized?: boolean;
   job: { action: string; from: number } | null;
   stops: StopPoint[];
   findings: Finding[];
@@ -230,7 +236,8 @@ export type StopEdit =
   | "remove"
   | "clear"
   | "add_phase"
-  | "add_watch";
+  | "add_watch"
+  | "put_back";
 
 const look = dict<Look>();
 const state = dict<State>();
@@ -270,6 +277,8 @@ export const KERNEL_DEBUGGER = protocol("kernel_debugger", 1, COMMON, {
         offset: optional(int()),
         expression: optional(text()),
         access: optional(text<"read" | "write">()),
+        points: optional(list<KeptStop>()),
+        instead: optional(list<number>()),
       },
       state,
     ),

@@ -4,6 +4,7 @@ import {
   type Disposer,
   type Frame,
   h,
+  historyOf,
   type KeyBinding,
   makeSplitter,
   missedMoment,
@@ -21,13 +22,13 @@ import { findingsPanel } from "./findings_view";
 import { replaceKeepingFocus } from "./kept_children";
 import { keyBindings } from "./key_bindings";
 import { barriersPanel, flightPanel, outputPanel, stopsPanel } from "./panels";
-import type { DebuggerSource, Party, State, StopEdit, StopOptions, StopPoint } from "./protocol";
+import type { DebuggerSource, KeptStop, Party, State, StopEdit, StopOptions, StopPoint } from "./protocol";
 import { RegistersView } from "./registers_view";
 import type { SessionTransport } from "./session_transport";
 import { warpName } from "./warp_looks";
 import { type ChosenBy, WarpsView } from "./warps_view";
 import { WatchesView } from "./watches_view";
-import { barrierKey, maskText } from "./words";
+import { barrierKey, errorText, maskText } from "./words";
 
 const LEAST_LOWER = 60; // px
 
@@ -48,6 +49,10 @@ export interface View {
   keys(): KeyBinding[];
   escape(): void;
   repaint(): void;
+}
+
+function keptStops(state: State | undefined): KeptStop[] {
+  return (state?.stops ?? []).map(({ id, cta, warp, enabled }) => ({ id, cta, warp, enabled }));
 }
 
 export function makeView({
@@ -73,8 +78,20 @@ export function makeView({
   let following = false;
   let announced: number | undefined;
 
-  const edit = (name: StopEdit, options: StopOptions) =>
-    void driver.ask("edit_stops", { edit: name, ...options });
+  const history = historyOf(disposer);
+  /** Ctrl+Z takes it back. */
+  const edit = async (name: StopEdit, options: StopOptions) => {
+    const before = keptStops(driver.state);
+    await driver.ask("edit_stops", { edit: name, ...options });
+    const after = keptStops(driver.state);
+    const putBack = (points: KeptStop[], now: KeptStop[]) =>
+      driver.ask("edit_stops", { edit: "put_back", points, instead: now.map(({ id }) => id) });
+    if (JSON.stringify(before) !== JSON.stringify(after))
+      history.did({ undo: () => putBack(before, after), redo: () => putBack(after, before) });
+  };
+  const watch = (expression: string, failed?: (error: unknown) => void) =>
+    driver.ask("watch", { expression }, failed);
+  const unwatch = (expression: string) => driver.ask("unwatch", { expression });
 
   const codes = new CodeView(
     source,
@@ -105,12 +122,19 @@ export function makeView({
     {
       add: async (expression) => {
         let wrong = "";
-        await driver.ask("watch", { expression }, (error) => {
+        const before = driver.state?.watches.length;
+        await watch(expression, (error) => {
           wrong = (error as Error).message;
         });
+        const made = driver.state?.watches.at(-1)?.expression;
+        if (!wrong && made && driver.state?.watches.length !== before)
+          history.did({ undo: () => unwatch(made), redo: () => watch(made) });
         return wrong;
       },
-      remove: (expression) => void driver.ask("unwatch", { expression }),
+      remove: async (expression) => {
+        await unwatch(expression);
+        history.did({ undo: () => watch(expression), redo: () => unwatch(expression) });
+      },
       stop: (expression) => edit("add_watch", { expression, access: "write" }),
       select: (address) => selection.set({ ...selection.value, address }, frame),
       show: ({ at, other }) => at && showParty(at, other),
@@ -352,7 +376,7 @@ export function makeView({
       });
     }),
   );
-  disposer.add(driver.failed.on((error) => frame.notify("error", (error as Error).message)));
+  disposer.add(driver.failed.on((error) => frame.notify("error", errorText(error, live))));
   const mayCross = () => {
     driver.selected = selection.value.moment === undefined ? undefined : selection.value;
   };

@@ -3,6 +3,13 @@
 import { format } from "@sglab/core";
 import type { Group, State, Warp } from "./protocol";
 
+/** What the reader is told of an error. Of a saved page, a value that is not there is one of another version's. */
+export function errorText(error: unknown, live: boolean): string {
+  if (!live && error instanceof TypeError)
+    return "What was saved lacks something that this version of sglab shows: another version wrote it, or it is damaged.";
+  return (error as Error).message;
+}
+
 /** What a group of lanes waits for and since when; an mbarrier by its name, where it has one. */
 export function duringWait(state: State, warp: Warp, [, , wait, key, since, sentence]: Group): string {
   const from = since === null ? "" : `, since step ${format.count(since)}`;

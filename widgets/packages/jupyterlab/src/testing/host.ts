@@ -22,11 +22,15 @@ export class Signal {
 /** What was told to the reader, and what the reader chooses. */
 export const told: string[] = [];
 export const actions: { label: string; callback: () => void }[] = [];
+/** Notifications that were taken away. */
+export const dismissed: string[] = [];
 export const Notification = {
   info: (text: string, options?: { actions?: typeof actions }) => {
     told.push(text);
     actions.splice(0, actions.length, ...(options?.actions ?? []));
+    return `note ${told.length}`;
   },
+  dismiss: (id: string) => void dismissed.push(id),
   error: (text: string) => void told.push(`error: ${text}`),
 };
 export const showDialog = ({ title, body }: { title: string; body: string }) =>
