@@ -5,6 +5,7 @@ import { DISCONNECTED } from "./channel";
 import { h, replaceChanged, setAttributes, setText, uniqueId } from "./dom";
 import { type Disposer, Emitter } from "./emitter";
 import { showHelp } from "./help";
+import { historyOf } from "./history";
 import { attachKeys, type KeyBinding } from "./keys";
 import { type LegendItem, legendParts } from "./legend";
 import { download } from "./picture";
@@ -198,6 +199,7 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
         options.onEscape?.();
       },
     },
+    ...historyOf(disposer).keys((text) => frame.notify("info", text)),
     { keys: ["?"], label: "show these keys", run: () => openHelp() },
   ];
   const tour = makeTour(

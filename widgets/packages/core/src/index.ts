@@ -17,6 +17,7 @@ export { framed, h, replaceChanged, revealWithin, s, setAttributes, setText, uni
 export { Disposer, Emitter } from "./emitter";
 export * as format from "./format";
 export { type Frame, makeFrame, type Placeholder } from "./frame";
+export { type Deed, type History, historyOf } from "./history";
 export type { KeyBinding } from "./keys";
 export { type LegendItem, legendMark, legendScale } from "./legend";
 export { formatLengths, parseLengths } from "./lengths";

@@ -1,7 +1,7 @@
 // The keyboard: Transport.keys() and the frame give the common map, a widget adds its own.
 
 export interface KeyBinding {
-  /** As in KeyboardEvent.key, with "Shift+" before arrows: ["ArrowRight"], ["Shift+ArrowLeft"], ["b"]. */
+  /** As in KeyboardEvent.key, with "Shift+" before arrows: ["ArrowRight"], ["Shift+ArrowLeft"], ["b"]; "Ctrl+" is Cmd, too. */
   keys: string[];
   /** How the help names the keys, where the plain names would not do. */
   shown?: string;
@@ -33,16 +33,23 @@ export function keyName(binding: KeyBinding): string {
 
 /** The name of what was pressed, as in KeyBinding. */
 export function pressed(event: KeyboardEvent): string {
+  if (event.ctrlKey || event.metaKey)
+    return `Ctrl+${event.shiftKey ? "Shift+" : ""}${event.key.toLowerCase()}`;
   return event.shiftKey && event.key.startsWith("Arrow") ? `Shift+${event.key}` : event.key;
 }
+
+const UNTYPED = ["range", "checkbox", "radio", "button"]; // inputs without a history of their own
 
 /** Whether the focused element needs this key itself. */
 function keepsKey(target: EventTarget | null, key: string): boolean {
   if (!(target instanceof Element)) return false;
   if (target.closest("dialog")) return true;
   if (key === "Escape") return false;
+  const typed = target.closest("textarea, [contenteditable]") !== null;
+  if (key.startsWith("Ctrl+"))
+    return typed || (target instanceof HTMLInputElement && !UNTYPED.includes(target.type));
   if (target instanceof HTMLInputElement) return target.type !== "range" && target.type !== "checkbox";
-  if (target.closest("textarea, select, [contenteditable]")) return true;
+  if (typed || target.closest("select")) return true;
   if (target.closest("[role=tab], [role=radio], [role=separator]") && key.startsWith("Arrow")) return true;
   return (key === " " || key === "Enter") && target.closest("button, summary, a") !== null;
 }
@@ -52,12 +59,13 @@ export function attachKeys(root: HTMLElement, bindings: () => KeyBinding[]): () 
   // JupyterLab reads keys in the capture phase, where `b` would insert a cell; this attribute is its opt-out.
   root.dataset.lmSuppressShortcuts = "true";
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    event.stopPropagation();
+    if (event.altKey || event.defaultPrevented) return;
     const key = pressed(event);
+    if (!key.startsWith("Ctrl+")) event.stopPropagation();
     if (keepsKey(event.target, key)) return;
     const binding = bindings().find((candidate) => candidate.keys.includes(key));
     if (!binding?.run) return;
+    event.stopPropagation();
     event.preventDefault();
     binding.run();
   };

@@ -5,6 +5,7 @@ import type { AnySource, Common, Protocol, SavedTrace, Source, Traits } from "@s
 import "./core.css";
 import { h } from "./dom";
 import { Disposer } from "./emitter";
+import { historyOf, remembered } from "./history";
 import { keepPicture } from "./kept_picture";
 import { mirrorSelection } from "./mirror";
 import { momentsOf, type SelectionStore, selectionStore } from "./selection";
@@ -57,7 +58,7 @@ function mount<P extends Common & Identity>(
   const selection = selectionStore(source.get("scope"));
   disposer.add(() => source.dispose());
   connect?.(disposer, selection);
-  const own = momentsOf(source.get("launch_name") ?? "", selection);
+  const own = remembered(momentsOf(source.get("launch_name") ?? "", selection), historyOf(disposer));
   if (source.get("version") === definition.version)
     definition.render({ el, source: assume<P>(any), selection: own, disposer });
   else el.append(wrongVersion(definition, source));

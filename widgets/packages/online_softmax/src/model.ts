@@ -88,6 +88,21 @@ export class Model {
     this.#restate();
   }
 
+  /** What leads back to the choices, merges, partials and place of now. */
+  wayBack(): () => void {
+    const { plan, recorded, transport } = this;
+    const [choices, held, position] = [{ ...this.choices }, new Map(this.held), transport.position];
+    return () => {
+      Object.assign(this.choices, choices);
+      this.armed = undefined;
+      const same = this.recorded?.splits === recorded?.splits;
+      this.plan = same ? plan : planOf(choices.order, this.recorded?.splits ?? 0);
+      if (same) this.held = new Map(held);
+      this.#restate();
+      transport.goTo(position);
+    };
+  }
+
   endOf(node: number): number {
     const { recorded, steps } = this;
     if (!recorded || !steps) return Number.POSITIVE_INFINITY;

@@ -18,6 +18,8 @@ import { stripsAt } from "./strips";
 
 export interface Actions {
   goToTile(step: number): void;
+  /** Does something that can be taken back. */
+  act(run: () => void): void;
   press(node: number): void;
 }
 
@@ -37,8 +39,8 @@ export function makeView(frame: Frame, disposer: Disposer, model: Model, actions
   const output = outputView();
   const tree = h("div", { class: "sgs-tree-box" });
   const result = h("div", { "aria-live": "polite" });
-  const undo = button("undo", () => model.undo());
-  const reset = button("start over", () => model.choose({ order: "hand" }));
+  const undo = button("undo", () => actions.act(() => model.undo()));
+  const reset = button("start over", () => actions.act(() => model.choose({ order: "hand" })));
   const byHand = h("span", { class: "sgs-hand" }, "Press two partials to merge them.", undo, reset);
   const heading = (text: string, ...more: HTMLElement[]) =>
     h("div", { class: "sg-heading sgs-heading" }, text, ...more);
@@ -149,7 +151,7 @@ export function makeView(frame: Frame, disposer: Disposer, model: Model, actions
       const held = model.held.get(split) ?? "kernel";
       parts.push(
         splitDetails(run, model.choices.formula, split, result, share, held, (what) =>
-          model.hold(split, what),
+          actions.act(() => model.hold(split, what)),
         ),
       );
     }
