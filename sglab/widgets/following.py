@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sglab.emulator.session import Session
+from sglab.emulator.state import Place
+from sglab.gpu.errors import SessionError
 from sglab.gpu.geometry import Geometry
 from sglab.workbench import Batch
 
@@ -45,6 +47,27 @@ def _begin(widget: Follower, restarted: Callable[[Follower], None]) -> None:
     except Exception as error:
         log.debug("%r cannot show the new run", widget, exc_info=True)
         widget.outdated = f"The launch was run again, and this widget cannot show it: {error}"
+
+
+def run_again(session: Session) -> str:
+    """Begins a session's launch again, on what its tensors hold now, and goes to where it was.
+
+    Returns:
+        What the reader should know of the place; empty if it is the same.
+    """
+    position, last = session.now, session.last
+    session.restart()
+    try:
+        session.seek(position)
+    except SessionError:  # it ends there, and stands at its end
+        return f"This run ends after {session.now:,} instructions; before, the session was at {position:,}."
+    if position and _step(last) != _step(session.last):
+        return f"The session is at instruction {position:,} again, which is another warp's or another one in this run."
+    return ""
+
+
+def _step(place: Place | None) -> tuple[int, int, int] | None:
+    return None if place is None else (place.cta, place.warp, place.instruction.pc)
 
 
 def launch_name(kernel: str, geometry: Geometry) -> str:

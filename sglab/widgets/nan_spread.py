@@ -14,7 +14,7 @@ from sglab.events.cluster.columns import readable
 
 from .base import Widget, asset, command
 from .changes import Versions
-from .following import follow, launch_name, not_a_launch
+from .following import follow, launch_name, not_a_launch, run_again
 
 DRAWN = 1_000
 """Events that are drawn at most: the first ones."""
@@ -69,9 +69,9 @@ class NanSpread(Widget):
         self.now = self.session.now
 
     @command
-    def run_again(self) -> None:
-        """Begins the session again, on what its tensors hold now."""
-        self.session.restart()
+    def run_again(self) -> str:
+        """Begins the session again, on what its tensors hold now, and goes to where it was."""
+        return run_again(self.session)
 
     def _restarted(self) -> None:
         self._begin(self.session, bool(self.shown["infinite"]))

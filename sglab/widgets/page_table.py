@@ -83,9 +83,10 @@ class PageTable(Widget):
             super().after_cell()
 
     @command
-    def run_again(self) -> None:
+    def run_again(self) -> str:
         """Runs the kernel on what the table holds now."""
         self.refresh()
+        return ""
 
     @command
     def catch_up(self) -> None:

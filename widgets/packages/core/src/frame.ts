@@ -313,6 +313,7 @@ function showOutdated(source: Source, frame: Frame, bar: HTMLElement): () => voi
     again.disabled = true;
     source
       .call("run_again", {})
+      .then((said) => said && frame.notify("info", said))
       .catch((error: Error) => frame.notify("error", error.message))
       .finally(() => {
         again.disabled = false;

@@ -7,7 +7,7 @@ const HTML = "http://www.w3.org/1999/xhtml";
 const MARGIN = 8;
 const CONTROLS =
   ".sg-control, .sg-toolbar, .sg-more, .sg-tour, .sg-notice, .sg-grip, .sg-spoken, .sg-tooltip, dialog";
-const PRESSED = ".sg-slider-box, .sg-transport .sg-buttons, .sg-header button";
+const PRESSED = ".sg-slider-box, .sg-transport .sg-buttons, .sg-header button, [data-no-picture]";
 
 export interface Picture {
   svg: string;

@@ -41,7 +41,13 @@ export function makeView(frame: Frame, disposer: Disposer, model: Model, actions
   const result = h("div", { "aria-live": "polite" });
   const undo = button("undo", () => actions.act(() => model.undo()));
   const reset = button("start over", () => actions.act(() => model.choose({ order: "hand" })));
-  const byHand = h("span", { class: "sgs-hand" }, "Press two partials to merge them.", undo, reset);
+  const byHand = h(
+    "span",
+    { class: "sgs-hand", "data-no-picture": true },
+    "Press two partials to merge them.",
+    undo,
+    reset,
+  );
   const heading = (text: string, ...more: HTMLElement[]) =>
     h("div", { class: "sg-heading sgs-heading" }, text, ...more);
   const scoresTitle = heading("");
