@@ -31,12 +31,14 @@ export class Model {
 
   load(read: Recorded): void {
     const before = this.recorded;
+    const atEnd = before && this.transport.position === this.transport.track.length;
     this.recorded = read;
     if (before?.splits !== read.splits || before.question.request !== read.question.request) {
       this.held.clear();
       this.plan = planOf(this.choices.order, read.splits);
     }
     this.#restate();
+    if (atEnd) this.transport.goTo(this.transport.track.length);
     if (before) return;
     this.transport.setGranularity("tile");
     this.transport.goTo(PHASES.length);

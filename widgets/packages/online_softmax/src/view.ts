@@ -1,6 +1,16 @@
 // The view's parts, and drawing them for one moment.
 
-import { type Disposer, type Frame, h, SvgPaint, s, Tabs, type Theme, uniqueId } from "@sglab/core";
+import {
+  type Disposer,
+  type Frame,
+  h,
+  revealWithin,
+  SvgPaint,
+  s,
+  Tabs,
+  type Theme,
+  uniqueId,
+} from "@sglab/core";
 import type { Recorded } from "./data";
 import { conclusion, formulaNotes, splitDetails } from "./details";
 import { historyView } from "./history_view";
@@ -67,6 +77,7 @@ export function makeView(frame: Frame, disposer: Disposer, model: Model, actions
   hearPointer(scores, frame, model, actions);
   let wasMerging = false;
   let shownDetails = "";
+  let shownPosition = -1;
   let shownTree = { state: "", room: 0 };
 
   function drawTop(
@@ -174,7 +185,12 @@ export function makeView(frame: Frame, disposer: Disposer, model: Model, actions
       if (merging !== wasMerging) tabs.open(merging ? "merges" : "tiles"); // until then, as the reader likes
       wasMerging = merging;
       drawTop(recorded, moment, selectedSplit, theme, width);
+      const { room } = shownTree;
       drawTree(recorded, position, selectedSplit, theme, width);
+      // a merge that was just made is in sight, also when a message takes its room
+      if (moment.kind === "merge" && (position !== shownPosition || room !== shownTree.room))
+        revealWithin(frame.view, tree.querySelector(`[data-node="${recorded.splits + moment.index}"]`));
+      shownPosition = position;
       drawDetails(recorded, selectedSplit);
     },
   };
