@@ -17,6 +17,7 @@ from .base import Widget
 
 log = logging.getLogger(__name__)
 Follower = TypeVar("Follower", bound=Widget)
+_followers: weakref.WeakKeyDictionary[Session, weakref.WeakSet[Widget]] = weakref.WeakKeyDictionary()
 
 
 def follow(
@@ -26,6 +27,7 @@ def follow(
     begun again, `restarted(widget)` instead, which follows it from then on. The session outlives its widgets and
     must not keep them alive: neither function may refer to the widget itself."""
     reference, run = weakref.ref(widget), session.restarts
+    _followers.setdefault(session, weakref.WeakSet()).add(widget)
 
     def listener() -> None:
         alive = reference()
@@ -38,6 +40,11 @@ def follow(
             _begin(alive, restarted)
 
     leave = session.on_move(listener)
+
+
+def followers(session: Session) -> list[Widget]:
+    """The widgets that show a session, but those that were closed."""
+    return [widget for widget in _followers.get(session, ()) if not widget.closed]
 
 
 def _begin(widget: Follower, restarted: Callable[[Follower], None]) -> None:
