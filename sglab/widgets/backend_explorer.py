@@ -160,15 +160,15 @@ class BackendExplorer(Widget):
         self.outdated = "The batch has other lengths than those that were asked about." if changed else ""
 
     @command
-    def run_again(self) -> None:
+    def run_again(self) -> str:
         """Asks about the batch as it is now."""
         if self._batch is None:
-            super().run_again()
-            return
+            return super().run_again()
         kept = {field.name for field in fields(Question)} - set(self.options["fixed"])
         asked = question_of(self._batch, **{name: getattr(self._asked, name) for name in kept})
         self.outdated = ""
         self._show(asked, ask(asked, self._batch))
+        return ""
 
     def _answer(self, backend: str) -> Any:
         names = [each.name for each in self.exploration.answers]

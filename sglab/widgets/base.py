@@ -126,8 +126,8 @@ class Widget(anywidget.AnyWidget):
         self.outdated = self._versions.sentence()
 
     @command
-    def run_again(self) -> None:
-        """Runs again on what is there now, where a widget can: see `outdated`."""
+    def run_again(self) -> str:
+        """Runs again on what is there now, where a widget can: see `outdated`. Returns what the reader should know."""
         raise RuntimeError(f"{type(self).__name__} cannot run this again by itself: run its cell again")
 
     def _tensor(self, name: str) -> WireArray:

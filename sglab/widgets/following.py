@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sglab.emulator.session import Session
+from sglab.emulator.state import Place
+from sglab.gpu.errors import SessionError
 from sglab.gpu.geometry import Geometry
 from sglab.workbench import Batch
 
@@ -15,6 +17,7 @@ from .base import Widget
 
 log = logging.getLogger(__name__)
 Follower = TypeVar("Follower", bound=Widget)
+_followers: weakref.WeakKeyDictionary[Session, weakref.WeakSet[Widget]] = weakref.WeakKeyDictionary()
 
 
 def follow(
@@ -24,6 +27,7 @@ def follow(
     begun again, `restarted(widget)` instead, which follows it from then on. The session outlives its widgets and
     must not keep them alive: neither function may refer to the widget itself."""
     reference, run = weakref.ref(widget), session.restarts
+    _followers.setdefault(session, weakref.WeakSet()).add(widget)
 
     def listener() -> None:
         alive = reference()
@@ -38,6 +42,11 @@ def follow(
     leave = session.on_move(listener)
 
 
+def followers(session: Session) -> list[Widget]:
+    """The widgets that show a session, but those that were closed."""
+    return [widget for widget in _followers.get(session, ()) if not widget.closed]
+
+
 def _begin(widget: Follower, restarted: Callable[[Follower], None]) -> None:
     """What one widget cannot show must not keep the others of the session from the new run."""
     try:
@@ -45,6 +54,27 @@ def _begin(widget: Follower, restarted: Callable[[Follower], None]) -> None:
     except Exception as error:
         log.debug("%r cannot show the new run", widget, exc_info=True)
         widget.outdated = f"The launch was run again, and this widget cannot show it: {error}"
+
+
+def run_again(session: Session) -> str:
+    """Begins a session's launch again, on what its tensors hold now, and goes to where it was.
+
+    Returns:
+        What the reader should know of the place; empty if it is the same.
+    """
+    position, last = session.now, session.last
+    session.restart()
+    try:
+        session.seek(position)
+    except SessionError:  # it ends there, and stands at its end
+        return f"This run ends after {session.now:,} instructions; before, the session was at {position:,}."
+    if position and _step(last) != _step(session.last):
+        return f"The session is at instruction {position:,} again, which is another warp's or another one in this run."
+    return ""
+
+
+def _step(place: Place | None) -> tuple[int, int, int] | None:
+    return None if place is None else (place.cta, place.warp, place.instruction.pc)
 
 
 def launch_name(kernel: str, geometry: Geometry) -> str:

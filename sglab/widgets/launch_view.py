@@ -22,7 +22,7 @@ from sglab.workbench.recorders.page_reads import PageReads
 
 from .base import Widget, command
 from .changes import Versions
-from .following import failure_told, follow, launch_name, not_a_launch
+from .following import failure_told, follow, launch_name, not_a_launch, run_again
 from .launch_code import code_table
 
 ISSUE_ORDER = (
@@ -84,12 +84,9 @@ class LaunchWidget(Widget):
             follow(self.session, self, LaunchWidget._session_moved, LaunchWidget._restarted)
 
     @command
-    def run_again(self) -> None:
-        """Begins the session again, on what its tensors hold now."""
-        if self.session is None:
-            super().run_again()
-            return
-        self.session.restart()
+    def run_again(self) -> str:
+        """Begins the session again, on what its tensors hold now, and goes to where it was."""
+        return super().run_again() if self.session is None else run_again(self.session)
 
     @command
     def seek(self, position: int) -> None:

@@ -18,7 +18,7 @@ from sglab.gpu import GpuError
 
 from .base import Widget, command
 from .changes import Versions
-from .following import follow, launch_name, not_a_launch
+from .following import follow, launch_name, not_a_launch, run_again
 from .selection import selection
 from .wire import WireArray
 
@@ -77,12 +77,9 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
             follow(self.session, self, MemoryWidget.session_moved, MemoryWidget._restarted)
 
     @command
-    def run_again(self) -> None:
-        """Begins the session again, on what its tensors hold now."""
-        if self.session is None:
-            super().run_again()
-            return
-        self.session.restart()
+    def run_again(self) -> str:
+        """Begins the session again, on what its tensors hold now, and goes to where it was."""
+        return super().run_again() if self.session is None else run_again(self.session)
 
     def _restarted(self) -> None:
         if self.session:

@@ -12,9 +12,11 @@ from sglab.emulator.nans import ROLES, NanEvent, NanTrace, find_nans
 from sglab.emulator.session import Session
 from sglab.events.cluster.columns import readable
 
-from .base import Widget, asset, command
+from .base import asset, command
 from .changes import Versions
-from .following import follow, launch_name, not_a_launch
+from .following import follow, followers, launch_name, not_a_launch, run_again
+from .opening import Opener, of_launch
+from .page import html_page
 
 DRAWN = 1_000
 """Events that are drawn at most: the first ones."""
@@ -26,7 +28,7 @@ METHOD = (
 )
 
 
-class NanSpread(Widget):
+class NanSpread(Opener):
     """Where NaN was made or came in, who read it, how it spread through registers, shared, tensor and global memory.
 
     Args:
@@ -69,9 +71,9 @@ class NanSpread(Widget):
         self.now = self.session.now
 
     @command
-    def run_again(self) -> None:
-        """Begins the session again, on what its tensors hold now."""
-        self.session.restart()
+    def run_again(self) -> str:
+        """Begins the session again, on what its tensors hold now, and goes to where it was."""
+        return run_again(self.session)
 
     def _restarted(self) -> None:
         self._begin(self.session, bool(self.shown["infinite"]))
@@ -87,6 +89,26 @@ class NanSpread(Widget):
         if not 0 <= event < len(self.trace):
             raise ValueError(f"event: expected a number from 0 to {len(self.trace) - 1}, got {event!r}")
         self.session.seek(self.trace[event].position)
+
+    @command
+    def debug(self, event: int, page: bool = False) -> dict[str, Any]:
+        """Moves the session as `seek` does, for a KernelDebugger of it to show; makes one where there is none.
+
+        Args:
+            page: with a page of the one that was made, for hosts that cannot show it live.
+
+        Returns:
+            What was made: widget, title, model, page (empty unless asked for); empty if the session has another.
+        """
+        self.seek(event)
+        shown = [each for each in followers(self.session) if each.bundle == "kernel_debugger"]
+        mine = [each for each in shown if each in self._made]
+        if shown and not mine:
+            return {}
+        made = mine[0] if mine else self.keep(of_launch("KernelDebugger", self.session))
+        title = f"{made.header['title']} of {made.header['subject']}"
+        found = {"widget": type(made).__name__, "title": title, "model": str(made.model_id)}
+        return {**found, "page": html_page([made], title) if page else ""}
 
     def _look(self, infinite: bool) -> None:
         self.trace = find_nans(self.session, infinite=infinite)

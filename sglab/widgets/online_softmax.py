@@ -85,9 +85,10 @@ class OnlineSoftmax(Widget):
         return self._recorded
 
     @command
-    def run_again(self) -> None:
+    def run_again(self) -> str:
         """Records again what is shown, on what the batch holds now."""
         self._record(self.question)
+        return ""
 
     @command
     def edit(self, **changes: Any) -> int:

@@ -11,6 +11,7 @@ from sglab.workbench import Batch
 from sglab.workbench.recorders.index_runs import IndexRun, Kernel, run_index_kernel
 from sglab.workbench.recorders.page_pool import PagePool, read_pool
 from sglab.workbench.recorders.triton import MACHINE as INTERPRETER
+from sglab.workbench.transaction import Snapshot
 
 from . import page_table_text as text
 from .base import Widget, asset, command
@@ -18,6 +19,8 @@ from .changes import Versions
 
 KERNELS: tuple[Kernel, ...] = ("flashmla", "flashinfer")
 Action = Literal["allocate", "extend", "share", "free", "evict"]
+UNDONE = 20
+"""Edits that can be undone at most: each keeps the rows of the table, and the KV that it gave away."""
 
 
 class PageTable(Widget):
@@ -54,6 +57,8 @@ class PageTable(Widget):
             raise TypeError(f"batch must be what sglab.decode_batch returns; got {type(batch).__name__}")
         super().__init__(kernel=_kernel(kernel))
         self.batch = batch
+        self._edits: list[tuple[int, str, Snapshot]] = []
+        self._edit_count = 0
         self.refresh()
 
     def refresh(self) -> None:
@@ -78,9 +83,10 @@ class PageTable(Widget):
             super().after_cell()
 
     @command
-    def run_again(self) -> None:
+    def run_again(self) -> str:
         """Runs the kernel on what the table holds now."""
         self.refresh()
+        return ""
 
     @command
     def catch_up(self) -> None:
@@ -90,6 +96,9 @@ class PageTable(Widget):
 
     def _outdated(self) -> bool:
         return any(now is not then for now, then in zip(self._witnesses(), self._seen, strict=True))
+
+    def _edited_elsewhere(self) -> bool:
+        return self._outdated() or bool(self._versions.changed())
 
     def _witnesses(self) -> tuple[object, ...]:
         """Objects that an edit replaces: every edit makes a new ForwardBatch, every eviction a new free list."""
@@ -110,16 +119,40 @@ class PageTable(Widget):
 
     @command
     def edit(self, action: Action, request: int = 0, tokens: int = 1) -> dict[str, Any]:
-        """Edits the batch with its real allocator and says what happened: `message`, and the request to look at.
+        """Edits the batch with its real allocator and says what happened: `message`, the request to look at, and the
+        edit's number, for `undo`.
 
         An edit that the batch refuses raises what the batch raises, and nothing has changed.
         """
         self.batch.check_page_table()
+        if self._edited_elsewhere():
+            self._edits.clear()
+        leaves = action == "free" and 0 <= request < self.batch.batch_size
+        snapshot = self.batch.snapshot(request if leaves else None)
         before = read_pool(self.batch)
         name, looked_at = self._apply(action, request, tokens)
         after = read_pool(self.batch)
         self._reread(text.changed_pages(before, after), after)
-        return {"message": text.after_edit(action, name, looked_at, tokens, before, after), "request": looked_at}
+        self._edit_count += 1
+        self._edits = [*self._edits, (self._edit_count, f"{action} {name}".strip(), snapshot)][-UNDONE:]
+        said = text.after_edit(action, name, looked_at, tokens, before, after)
+        return {"message": said, "request": looked_at, "number": self._edit_count}
+
+    @command
+    def undo(self, number: int) -> dict[str, Any]:
+        """Takes back the last edit, which must be this one, with the KV that it gave away.
+
+        Raises:
+            RuntimeError: the batch was edited otherwise since; nothing has changed.
+        """
+        if not self._edits or self._edits[-1][0] != number or self._edited_elsewhere():
+            raise RuntimeError("The batch was edited elsewhere since: undoing this would undo that as well.")
+        before = read_pool(self.batch)
+        _, name, snapshot = self._edits.pop()
+        snapshot.restore()
+        after = read_pool(self.batch)
+        self._reread(text.changed_pages(before, after), after)
+        return {"message": f"Undone: {name}.", "request": None, "number": number}
 
     def _apply(self, action: Action, request: int, tokens: int) -> tuple[str, int | None]:
         """Does the edit. Returns the name to speak of and the index of the request to look at."""

@@ -111,13 +111,13 @@ class SplitKV(Widget):
         self.outdated = "The batch has other lengths than those that were planned." if changed and now else ""
 
     @command
-    def run_again(self) -> None:
+    def run_again(self) -> str:
         """Plans the lengths that the batch has now."""
         if self._batch is None:
-            super().run_again()
-            return
+            return super().run_again()
         self._taken, self.outdated = tuple(self._batch.seq_lens.tolist()), ""
         self.replan(self._taken)
+        return ""
 
     @property
     def seq_lens(self) -> NDArray[np.int64]:

@@ -26,7 +26,7 @@ from sglab.engine.model_runner import Kind
 from sglab.workbench.batch_checks import check_attention_inputs, check_table
 from sglab.workbench.forward_pass import token_slots, worker_batch
 from sglab.workbench.random_rows import RandomRows, copy_kv
-from sglab.workbench.transaction import transaction
+from sglab.workbench.transaction import Snapshot, transaction
 
 
 class Batch:
@@ -179,6 +179,7 @@ class Batch:
         arguments.integer("seq_len", seq_len, 1, remedy="A request has tokens.")
         if token_ids is not None and len(token_ids) != seq_len:
             raise BadArgumentError("token_ids", f"{seq_len} tokens", len(token_ids), "Pass one per position.")
+        self._check_room(seq_len)
         with transaction(self):
             self._admit([Req(self._name(), token_ids or self._fresh_tokens(seq_len))], [new_tokens])
         return self.batch_size - 1
@@ -238,6 +239,7 @@ class Batch:
         most = donor.kv_committed_len
         arguments.integer("tokens", tokens, 1, most, f"Request {i} has {most} tokens to share.")
         arguments.integer("extra_tokens", extra_tokens, 0, remedy="Ask for fewer shared tokens instead.")
+        self._check_room(tokens + extra_tokens)
         with transaction(self):
             self.tree_cache.cache_unfinished_req(donor)
             req = Req(self._name(), donor.token_ids()[:tokens] + self._fresh_tokens(extra_tokens))
@@ -248,6 +250,17 @@ class Batch:
     def evict(self, num_tokens: int) -> int:
         """Evict unlocked prefixes from the radix tree, least recently used first. Returns the tokens freed."""
         return self.tree_cache.evict(arguments.integer("num_tokens", num_tokens, 0))
+
+    def snapshot(self, leaving: int | None = None) -> Snapshot:
+        """The batch as it is, for a later `restore`, with the KV rows that edits may give away.
+
+        Args:
+            leaving: a request that is about to leave; beside its rows, those that the radix tree could evict are kept.
+        """
+        slots = [node.value for node in self.tree_cache.nodes() if node.lock_ref == 0]
+        if leaving is not None:
+            slots.append(self.slots(leaving))
+        return Snapshot(self, slots)
 
     def admit(self, seq_lens: list[int], new_tokens: Sequence[int | None], shared_prefix: int = 0) -> None:
         """Admit many requests at once, all beginning with the same `shared_prefix` tokens. See `allocate`."""
@@ -318,6 +331,13 @@ class Batch:
                 "Decode computes one token, extend at most those whose KV no other request shares.",
             )
         return asked
+
+    def _check_room(self, seq_len: int) -> None:
+        """Before a list of its tokens is made: for a wrong length that needs more memory than there is."""
+        most = self.runner.req_to_token_pool.max_context_len
+        if seq_len > most:
+            remedy = "A row of req_to_token is too short for it: make the batch with a larger max_context_len."
+            raise BadArgumentError("seq_len", f"at most max_context_len {most}", seq_len, remedy)
 
     def _name(self) -> str:
         self._names += 1

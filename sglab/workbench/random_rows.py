@@ -40,6 +40,16 @@ def copy_kv(pool: KVCache, source: torch.Tensor, target: torch.Tensor) -> None:
         buffer[target] = buffer[source]
 
 
+def kv_rows(pool: KVCache, slots: torch.Tensor) -> list[torch.Tensor]:
+    """Copies of the rows in these slots, for `put_kv_rows`."""
+    return [buffer[slots] for buffer in _buffers(pool)]
+
+
+def put_kv_rows(pool: KVCache, slots: torch.Tensor, rows: list[torch.Tensor]) -> None:
+    for buffer, kept in zip(_buffers(pool), rows, strict=True):
+        buffer[slots] = kept
+
+
 def _buffers(pool: KVCache) -> Iterator[torch.Tensor]:
     for layer_id in range(pool.start_layer, pool.start_layer + pool.layer_num):
         yield from pool.named_buffers(layer_id).values()

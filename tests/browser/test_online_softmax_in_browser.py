@@ -475,3 +475,45 @@ def test_a_single_key_in_a_single_tile_is_drawn_without_texts_over_each_other(ho
     page.add_script_tag(path=TEXT_OVERLAPS)
     settled(page)
     assert page.evaluate("textOverlaps()") == []
+
+
+@pytest.mark.parametrize("splits", [4, 8])
+def test_a_merge_is_in_sight_below_a_message(host: Host, splits: int) -> None:
+    batch = sglab.decode_batch([1000], num_heads=4, page_size=16, seed=3, **SMALL)  # type: ignore[arg-type]
+    host.page.set_viewport_size({"width": 1200, "height": 900})
+    host.show(OnlineSoftmax(batch, 0, num_splits=splits, tile=64, implementation="reference"))
+    widget = host.page.locator(".sg-widget")
+    more(widget)
+    widget.focus()
+    host.page.keyboard.press("End")
+    field = widget.get_by_label("splits", exact=True)
+    field.fill("99")
+    field.press("Enter")
+    expect(widget.get_by_role("alert")).to_contain_text("num_splits")
+    settled(host.page)
+    view, last = (widget.locator(name).bounding_box() for name in (".sg-view", f"[data-node='{2 * splits - 2}']"))
+    assert view and last
+    assert view["y"] <= last["y"] and last["y"] + last["height"] <= view["y"] + view["height"] + 1
+
+
+def test_choices_recordings_and_merges_by_hand_are_undone(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    press, box = page.keyboard.press, page.locator(".sg-widget")
+    box.get_by_label("Merge", exact=True).select_option("divide_by_max")
+    field = box.get_by_label("splits", exact=True)
+    field.fill("3")
+    field.press("Enter")
+    expect(box.locator(".sg-subject")).to_contain_text("3 splits")
+    box.get_by_label("Order of merges").select_option("hand")
+    for each in (0, 2):
+        box.locator(f"[data-node='{each}']").click()
+    expect(box.locator("[data-node='3']")).to_be_visible()
+    box.focus()
+    press("Control+z")
+    expect(box.locator("[data-node='3']")).to_have_count(0)
+    press("Control+z")
+    expect(box.get_by_label("Order of merges")).to_have_value("fold")
+    press("Control+z")
+    expect(box.locator(".sg-subject")).to_contain_text("4 splits")
+    press("Control+z")
+    expect(box.get_by_label("Merge", exact=True)).to_have_value("v2_guarded")

@@ -120,6 +120,42 @@ def test_edits_run_the_real_allocator(widget: Locator, batch: Any) -> None:
     assert batch.batch_size == 3
 
 
+def test_edits_and_selections_are_undone_with_the_keyboard(widget: Locator, batch: Any) -> None:
+    press, pages = widget.page.keyboard.press, [batch.pages(i) for i in range(3)]
+    widget.focus()
+    press("ArrowDown")
+    press("ArrowDown")
+    more(widget)
+    widget.get_by_role("button", name="Free").click()
+    expect(widget.get_by_role("alert")).to_contain_text("r1 left.")
+    expect(widget.locator(".sg-details")).not_to_contain_text("Request r")
+    press("Control+z")
+    expect(widget.get_by_role("alert")).to_contain_text("Undone: free r1.")
+    assert [batch.pages(i) for i in range(3)] == pages
+    press("Control+z")
+    expect(widget.locator(".sg-details")).to_contain_text("Request r0")
+    press("Control+y")
+    expect(widget.locator(".sg-details")).to_contain_text("Request r1")
+    press("Control+Shift+z")
+    expect(widget.get_by_role("alert")).to_contain_text("r1 left.")
+    assert batch.batch_size == 2
+
+
+def test_what_is_allocated_is_in_sight_wherever_the_kernel_stands(host: Host) -> None:
+    host.show(PageTable(sglab.decode_batch([64] * 20, page_size=64, pool_tokens=64 * 40)))
+    widget = host.page.locator(".sg-widget[data-ready]")
+    widget.focus()
+    for _ in range(3):
+        host.page.keyboard.press("ArrowRight")
+    expect(widget.locator(".sg-sentence")).to_contain_text("wrote 64")
+    widget.get_by_label("Tokens of the new request").fill("70")
+    widget.get_by_role("button", name="Allocate").click()
+    expect(widget.locator(".sg-details")).to_contain_text("Request r20")
+    settled(host.page)
+    grid = widget.locator(".pt-picture .sg-cells").first
+    assert grid.evaluate("e => e.querySelector('*').scrollTop || e.scrollTop") > 0
+
+
 def test_an_exhausted_pool_is_reported_and_nothing_is_lost(widget: Locator, batch: Any) -> None:
     pages = [batch.pages(i) for i in range(3)]
     widget.get_by_label("Tokens of the new request").fill("1000")

@@ -97,3 +97,19 @@ def test_what_a_step_writes_is_in_sight(open_lab: Callable[..., LabNotebook], wi
     assert view and written
     assert written["y"] + written["height"] <= view["y"] + view["height"] + 1
     assert written["height"] >= 16 + 22 * rows  # the columns' numbers, and the rows
+
+
+@pytest.mark.parametrize("width", [1000, 1440, 1920])
+def test_the_line_that_a_step_runs_is_in_sight(open_lab: Callable[..., LabNotebook], width: int) -> None:
+    lab = open_lab(CELLS[:2], width=width, height=900)
+    lab.run(0)
+    lab.run(1)
+    widget = lab.page.locator(".sg-widget[data-ready]")
+    widget.get_by_role("tab", name="Source of the kernel").click()
+    widget.focus()
+    lab.page.keyboard.press("End")
+    expect(widget.locator(".pt-line[data-mark=W]")).to_be_attached()
+    lab.page.evaluate(DRAWN)
+    view, marked = (widget.locator(name).bounding_box() for name in (".sg-view", ".pt-line[data-mark=W]"))
+    assert view and marked
+    assert view["y"] <= marked["y"] and marked["y"] + marked["height"] <= view["y"] + view["height"] + 1

@@ -165,6 +165,43 @@ def test_planners_are_added_replaced_focused_and_closed(host: Host) -> None:
     assert list(widget.plans) == ["flashinfer_mla"]
 
 
+def test_what_was_changed_is_undone_and_a_drag_is_one_change(host: Host) -> None:
+    widget = SplitKV([1000, 4000, 2000], ["flash_mla", "flashinfer_mla"])
+    page = show(host, widget)
+    page.get_by_role("button", name="Close FlashMLA").click()
+    expect(page.locator(".skv-gantt")).to_have_count(1)
+    box = page.locator(".skv-bars").bounding_box()
+    assert box is not None
+    x, y = box["x"] + 46 + 20, box["y"] + 80
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for step in range(1, 6):
+        page.mouse.move(x, y - 6 * step)
+    page.mouse.up()
+    lengths = page.locator(".skv-lengths")
+    expect(lengths).not_to_have_value("1000, 4000, 2000")
+    page.locator(".sg-widget").focus()
+    page.keyboard.press("Control+z")  # the drag's selection, where it made one after its lengths
+    page.keyboard.press("Control+z")
+    expect(lengths).to_have_value("1000, 4000, 2000")
+    page.keyboard.press("Control+z")
+    expect(page.locator(".skv-gantt")).to_have_count(2)
+    assert list(widget.plans) == ["flash_mla", "flashinfer_mla"]
+    page.keyboard.press("Control+y")
+    expect(page.locator(".skv-gantt")).to_have_count(1)
+
+
+def test_a_saved_picture_has_no_buttons_that_close(host: Host) -> None:
+    page = show(host, SplitKV([300, 9000], ["flash_mla", "flashinfer_mla"]))
+    if not page.get_by_role("button", name="SVG", exact=True).is_visible():
+        more(page.locator(".sg-widget"))
+    with page.expect_download() as download:
+        page.get_by_role("button", name="SVG", exact=True).click()
+    picture = download.value.path().read_text()
+    assert "FlashInfer MLA" in picture and "skv-pane" in picture
+    assert "Close this pane" not in picture
+
+
 def test_the_focus_stays_on_its_planner_when_others_come(host: Host) -> None:
     page = show(host, SplitKV([16384, 2000, 900, 5000], ("cutlass_mla_individual", "flashinfer_mla"), sm_count="B200"))
     page.locator(".sg-widget").press("2")

@@ -35,6 +35,18 @@ def test_an_event_moves_the_session_to_before_its_instruction() -> None:
         widget.seek(event=10_000)
 
 
+def test_a_debugger_is_opened_where_the_session_has_none() -> None:
+    widget = NanSpread(empty_row())
+    opened = widget.debug(event=2)
+    assert (opened["widget"], opened["page"]) == ("KernelDebugger", "")
+    assert widget.session.now == widget.trace[2].position
+    again = widget.debug(event=1, page=True)
+    assert again["model"] == opened["model"] and again["page"].startswith("<!doctype html>")
+    other = NanSpread(widget.session)
+    assert other.debug(event=3) == {}  # the first one's follows
+    assert widget.session.now == widget.trace[3].position
+
+
 def test_looking_again_and_running_again() -> None:
     x = torch.zeros(1, LANES)
     x[0, 3] = -torch.inf

@@ -11,6 +11,27 @@ from sglab.gpu import SessionError
 from sglab.widgets import Barriers, KernelDebugger, NanSpread, SharedMemory, WarpRoles
 from tests.support.launches.shared_sum import SHARED_SUM
 
+COUNTED = r"""
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry counted(.param .u64 count, .param .u64 out)
+{
+    .reg .pred %p;
+    .reg .b32 %r<3>;
+    .reg .b64 %d<3>;
+    ld.param.u64 %d0, [count];
+    ld.param.u64 %d1, [out];
+    ld.global.u32 %r0, [%d0];
+again:
+    sub.u32 %r0, %r0, 1;
+    setp.gt.s32 %p, %r0, 0;
+    @%p bra again;
+    st.global.u32 [%d1], %r0;
+    ret;
+}
+"""
+"""Goes round as often as a tensor says."""
 KINDS = (KernelDebugger, WarpRoles, Barriers, SharedMemory, NanSpread)
 
 
@@ -35,7 +56,7 @@ def test_whichever_runs_again_takes_the_others_along(kind: type, session: Sessio
     made[kind].run_again()
     for widget in made.values():
         assert widget.session is session and widget.outdated == ""
-    assert session.now == 0
+    assert session.now == made[WarpRoles].now == made[SharedMemory].position == 9
     # They move together as before, whoever moves them.
     made[WarpRoles].seek(11)
     assert session.now == made[Barriers].now == made[NanSpread].now == made[SharedMemory].position == 11
@@ -43,6 +64,25 @@ def test_whichever_runs_again_takes_the_others_along(kind: type, session: Sessio
     assert made[WarpRoles].now == made[Barriers].now == 5
     session.step()
     assert made[WarpRoles].now == 6
+
+
+def test_running_again_says_when_the_place_is_no_more(out: torch.Tensor) -> None:
+    count = torch.tensor([40], dtype=torch.int32)
+    session = sglab.step(sglab.ptx(COUNTED)[1, 32], count, out).session()
+    widget = WarpRoles(session)
+    session.seek(100)
+    assert widget.run_again() == ""
+    assert session.now == widget.now == 100
+    count.fill_(2)
+    assert widget.run_again() == f"This run ends after {session.now} instructions; before, the session was at 100."
+    assert session.over and session.now == widget.now < 100
+
+
+def test_running_again_says_when_another_order_led_to_the_place(session: Session) -> None:
+    widget = WarpRoles(session)
+    session.step(warp=1, count=3)
+    assert "another" in widget.run_again()
+    assert session.now == 3
 
 
 @pytest.mark.parametrize("kind", KINDS)

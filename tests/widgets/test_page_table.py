@@ -114,6 +114,32 @@ def test_an_edit_made_elsewhere_is_announced_once_and_read_when_asked_for(widget
     assert widget.stale == 1
 
 
+def test_edits_are_undone_one_after_the_other(widget: PageTable, batch) -> None:
+    pages = [batch.pages(i) for i in range(batch.batch_size)]
+    freed = widget.edit("free", request=1)["number"]
+    allocated = widget.edit("allocate", tokens=40)["number"]
+    with pytest.raises(RuntimeError, match="edited elsewhere"):
+        widget.undo(freed)
+    assert widget.undo(allocated)["message"].startswith("Undone: allocate r")
+    assert widget.undo(freed)["message"] == "Undone: free r1."
+    assert [batch.pages(i) for i in range(batch.batch_size)] == pages
+    assert widget.names == ["r0", "r1", "r2"]
+    batch.check()
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_an_edit_made_elsewhere_is_not_undone_with_the_widgets(widget: PageTable, batch, by_hand: bool) -> None:
+    number = widget.edit("free", request=1)["number"]
+    if by_hand:
+        batch.req_to_token[0, 0] += 1
+    else:
+        batch.extend_by_token(0)
+    before = batch.req_to_token.clone()
+    with pytest.raises(RuntimeError, match="edited elsewhere"):
+        widget.undo(number)
+    assert batch.req_to_token.equal(before)
+
+
 def test_an_edit_of_the_widget_counts_only_its_own_changes(widget: PageTable, batch) -> None:
     batch.allocate(20)
     widget.edit("extend", request=2)

@@ -4,6 +4,7 @@ import inspect
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -266,6 +267,45 @@ def test_a_pool_too_small_for_the_batch_is_refused() -> None:
 def test_prefixes_must_be_shorter_than_their_requests() -> None:
     with pytest.raises(BadArgumentError, match=r"prefix_lens: .*each below its seq_len \[5, 6\], got \[5, 0\]"):
         extend_batch([5, 6], [5, 0], **SMALL)
+
+
+def test_a_length_that_no_memory_could_list_is_refused_at_once() -> None:
+    batch = decode_batch([16, 12], page_size=4, max_context_len=256, **SMALL)
+    for edit in (lambda: batch.allocate(2 * 10**9), lambda: batch.share_prefix(0, 4, extra_tokens=10**9)):
+        with pytest.raises(BadArgumentError, match=r"at most max_context_len 256, got \d{10}"):
+            edit()
+
+
+def owned(batch: Batch) -> dict[str, Any]:
+    """All of a snapshot but KV rows that nobody owns."""
+    pages = set(batch.cached_pages()).union(*(batch.pages(i) for i in range(batch.batch_size)))
+    kv = [
+        [rows[page * batch.page_size : (page + 1) * batch.page_size] for page in pages]
+        for rows in snapshot(batch)["kv"]
+    ]
+    return {**snapshot(batch), "kv": kv}
+
+
+def test_edits_are_taken_back_with_the_kv_that_they_gave_away() -> None:
+    batch = decode_batch([16, 12, 20], page_size=4, pool_tokens=64, max_context_len=256, **SMALL)
+    edits: list[tuple[int | None, Callable[[], object]]] = [
+        (None, lambda: batch.share_prefix(1, 9)),
+        (0, lambda: batch.free(0)),
+        (None, lambda: batch.allocate(20)),  # on the pages of the request that left
+        (1, lambda: batch.free(1, keep_cached=True)),
+        (None, lambda: batch.extend_by_token(0)),
+        (None, lambda: batch.allocate(16)),  # evicts what was kept
+        (None, lambda: batch.evict(64)),
+    ]
+    states = []
+    for leaving, edit in edits:
+        states.append((batch.snapshot(leaving), owned(batch)))
+        edit()
+    while states:
+        before, expected = states.pop()
+        before.restore()
+        assert owned(batch) == expected
+        batch.check()
 
 
 @settings(max_examples=25, deadline=None)

@@ -18,7 +18,7 @@ from sglab.gpu.findings import Finding
 
 from ..base import Widget, asset, command
 from ..changes import Versions
-from ..following import follow, launch_name
+from ..following import follow, launch_name, run_again
 from ..selection import selection
 from .code import CodeTables
 from .found_memory import Place, expression, touched
@@ -97,10 +97,10 @@ class KernelDebugger(Widget):
         self._names = Names.of(self.session, self._jobs.length, self._jobs.complete)
 
     @command
-    def run_again(self) -> None:
-        """Begins the session again, on what its tensors hold now."""
+    def run_again(self) -> str:
+        """Begins the session again, on what its tensors hold now, and goes to where it was."""
         self._stop_job()
-        self.session.restart()
+        return run_again(self.session)
 
     def _restarted(self) -> None:
         with suppress(SessionError):  # a move under way takes away what the new run does not have

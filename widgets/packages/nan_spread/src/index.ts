@@ -15,6 +15,7 @@ import {
   Transport,
   watchTheme,
 } from "@sglab/core";
+import { type Opened, openTab, pageLink } from "@sglab/engine/opener";
 import { button, definitions } from "@sglab/memory/parts";
 import "@sglab/memory/memory.css";
 import { ROLES, Spread } from "./model";
@@ -43,6 +44,7 @@ function render({ el, source, selection, disposer }: Context<typeof NAN_SPREAD>)
   const theme = watchTheme(frame.root, disposer, () => redraw.schedule());
   const canvas = h("div", { class: "snn-picture", "data-picture": "" });
   const way = h("div", { class: "snn-way" });
+  const made = h("div", { class: "sg-control" });
   frame.view.append(canvas, way);
 
   const failed = (error: unknown) => frame.notify("error", (error as Error).message);
@@ -52,13 +54,11 @@ function render({ el, source, selection, disposer }: Context<typeof NAN_SPREAD>)
     frame.toolbar.append(
       button(
         "open it in the debugger",
-        "Move the session to this instruction: KernelDebugger of the launch follows",
-        () => {
-          const event = selected();
-          if (event >= 0) source.call("seek", { event }).catch(failed);
-        },
+        "Move the session to this instruction: the launch's KernelDebugger follows, or opens",
+        () => void debug().catch(failed),
       ),
     );
+    frame.view.prepend(made);
     frame.more.append(h("label", {}, infinite, " infinities, too"));
     disposer.listen(infinite, "change", () => {
       frame.clearNotice();
@@ -67,6 +67,22 @@ function render({ el, source, selection, disposer }: Context<typeof NAN_SPREAD>)
   }
 
   const selected = () => transport.position - 1;
+
+  /** There, in a debugger that the session has, in a tab, or as a page behind a link. */
+  async function debug(): Promise<void> {
+    const event = Math.max(0, selected());
+    if (!spread?.shown.events) return;
+    const live = await source.call("debug", { event });
+    if (live.model === undefined) {
+      frame.notify("info", "The KernelDebugger of this launch is at this instruction.");
+      return;
+    }
+    if (openTab(frame.root, live as Opened)) return;
+    const { element, release } = pageLink((await source.call("debug", { event, page: true })) as Opened);
+    disposer.add(release);
+    made.replaceChildren(element);
+    element.focus();
+  }
 
   function neighbour(side: "parents" | "children"): number {
     const events = spread?.[side][Math.max(0, selected())] ?? [];

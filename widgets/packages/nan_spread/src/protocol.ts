@@ -1,6 +1,18 @@
 // What crosses between the page and sglab/widgets/nan_spread.py.
 
-import { bool, COMMON, command, dict, int, none, protocol, type Source, tensor } from "@sglab/protocol";
+import type { Opened } from "@sglab/engine/opener";
+import {
+  bool,
+  COMMON,
+  command,
+  dict,
+  int,
+  none,
+  optional,
+  protocol,
+  type Source,
+  tensor,
+} from "@sglab/protocol";
 
 export interface Shown {
   /** Where NaN can be: memories, then the registers of warps. */
@@ -21,6 +33,8 @@ export const NAN_SPREAD = protocol("nan_spread", 1, COMMON, {
   commands: {
     look: command({ infinite: bool() }, none()),
     seek: command({ event: int() }, none()),
+    /** Empty where the session has a debugger. */
+    debug: command({ event: int(), page: optional(bool()) }, dict<Partial<Opened>>()),
   },
   tensors: {
     /** role, row, position, CTA, warp */

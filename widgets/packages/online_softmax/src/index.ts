@@ -7,6 +7,7 @@ import {
   defineWidget,
   framed,
   h,
+  historyOf,
   type LegendItem,
   legendMark,
   makeFrame,
@@ -15,7 +16,7 @@ import {
   watchTheme,
   whenInSight,
 } from "@sglab/core";
-import { makeControls } from "./controls";
+import { type Choices, makeControls } from "./controls";
 import { readRun } from "./data";
 import { FORMULAS, RULES } from "./formulas";
 import { ORDERS } from "./merge";
@@ -52,6 +53,7 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
     draw.schedule();
   });
   const { choices } = model;
+  const history = historyOf(disposer);
 
   const frame = makeFrame(el, disposer, {
     source,
@@ -68,31 +70,31 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
       {
         keys: ["r"],
         label: "next recurrence",
-        run: () => model.choose({ formula: next(FORMULAS, choices.formula) }),
+        run: () => choose({ formula: next(FORMULAS, choices.formula) }),
       },
-      { keys: ["m"], label: "next merge rule", run: () => model.choose({ rule: next(RULES, choices.rule) }) },
+      { keys: ["m"], label: "next merge rule", run: () => choose({ rule: next(RULES, choices.rule) }) },
       {
         keys: ["o"],
         label: "next order of merges",
-        run: () => model.choose({ order: next(ORDERS, choices.order) }),
+        run: () => choose({ order: next(ORDERS, choices.order) }),
       },
       {
         keys: ["2"],
         label: "natural or base 2",
-        run: () => model.choose({ base: choices.base === "e" ? "2" : "e" }),
+        run: () => choose({ base: choices.base === "e" ? "2" : "e" }),
       },
       { keys: ["e"], label: "what the selected partial holds", run: () => cycleHeld() },
-      { keys: ["u"], label: "undo the last merge by hand", run: () => model.undo() },
+      { keys: ["u"], label: "undo the last merge by hand", run: () => act(() => model.undo()) },
     ],
   });
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
-  const controls = makeControls(disposer, source.live, (change) => model.choose(change), ask);
+  const controls = makeControls(disposer, source.live, choose, change);
   const progress = h("progress", { max: 1, hidden: true, "aria-label": "Progress" });
   source.onChange("progress", () => {
     progress.value = source.get("progress");
   });
   const other = h("button", { type: "button", class: "sg-button", hidden: true });
-  disposer.listen(other, "click", () => void ask({ request: selection.value.request as number }));
+  disposer.listen(other, "click", () => change({ request: selection.value.request as number }));
   frame.toolbar.append(...controls.parts, other, progress);
   frame.more.append(...controls.more);
   frame.setLegend(LEGEND());
@@ -103,9 +105,10 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
     );
 
   const view = makeView(frame, disposer, model, {
+    act,
     goToTile: (step) => transport.goTo(model.steps?.endOfTile(step) ?? 0),
     press: (node) => {
-      if (model.joins(node)) model.join(node);
+      if (model.joins(node)) act(() => model.join(node));
       else if (node < (model.recorded?.splits ?? 0)) selectSplit(node);
       else transport.goTo(model.endOf(node));
     },
@@ -139,6 +142,27 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
     }
   }
 
+  /** A question to Python, to be taken back. */
+  function change(asked: Partial<Question>): void {
+    const { question } = model.recorded ?? {};
+    const before =
+      question && Object.fromEntries(Object.keys(asked).map((key) => [key, question[key as keyof Question]]));
+    void ask(asked);
+    if (before) history.did({ undo: () => ask(before), redo: () => ask(asked) });
+  }
+
+  /** Something that the page does by itself, to be taken back. */
+  function act(run: () => void): void {
+    const { turn } = model;
+    const undo = model.wayBack();
+    run();
+    if (model.turn !== turn) history.did({ undo, redo: model.wayBack() });
+  }
+
+  function choose(chosen: Partial<Choices>): void {
+    act(() => model.choose(chosen));
+  }
+
   function selectSplit(split: number): void {
     if (model.recorded) selection.set(selectionOf(model.recorded, split), frame);
   }
@@ -151,7 +175,7 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
 
   function cycleHeld(): void {
     const split = selectedSplit();
-    if (split !== undefined) model.hold(split, next(HELD, model.held.get(split) ?? "kernel"));
+    if (split !== undefined) act(() => model.hold(split, next(HELD, model.held.get(split) ?? "kernel")));
   }
 
   async function reload(): Promise<void> {

@@ -139,3 +139,30 @@ test("a share is the part's weight in the whole; without keys it is 0, not NaN",
   const nothing = { o: Float32Array.of(0), lse: Number.NEGATIVE_INFINITY };
   expect(shareOf(nothing, nothing)).toBe(0);
 });
+
+test("who looks at the end stays there when something else is recorded", () => {
+  toEnd();
+  model.load({ ...recorded(1), splits: 2, steps: recorded().steps.slice(0, 2) });
+  expect(transport.position).toBe(transport.track.length);
+  transport.goTo(2);
+  model.load(recorded());
+  expect(transport.position).toBe(2);
+});
+
+test("the way back leads to choices, merges by hand, partials and place", () => {
+  toEnd();
+  const first = model.wayBack();
+  model.choose({ order: "hand", rule: "divide_by_max" });
+  model.join(0);
+  model.join(1);
+  model.hold(2, "empty");
+  const [second, plan] = [model.wayBack(), model.plan];
+  first();
+  expect(model.choices).toMatchObject({ order: "fold", rule: "v2_guarded" });
+  expect([model.plan.length, model.held.size]).toEqual([2, 0]);
+  expect(transport.position).toBe(transport.track.length);
+  second();
+  expect(model.choices).toMatchObject({ order: "hand", rule: "divide_by_max" });
+  expect(model.plan).toEqual(plan);
+  expect(model.held.get(2)).toBe("empty");
+});

@@ -31,12 +31,14 @@ export class Model {
 
   load(read: Recorded): void {
     const before = this.recorded;
+    const atEnd = before && this.transport.position === this.transport.track.length;
     this.recorded = read;
     if (before?.splits !== read.splits || before.question.request !== read.question.request) {
       this.held.clear();
       this.plan = planOf(this.choices.order, read.splits);
     }
     this.#restate();
+    if (atEnd) this.transport.goTo(this.transport.track.length);
     if (before) return;
     this.transport.setGranularity("tile");
     this.transport.goTo(PHASES.length);
@@ -86,6 +88,21 @@ export class Model {
     this.plan = this.plan.slice(0, -1);
     this.armed = undefined;
     this.#restate();
+  }
+
+  /** What leads back to the choices, merges, partials and place of now. */
+  wayBack(): () => void {
+    const { plan, recorded, transport } = this;
+    const [choices, held, position] = [{ ...this.choices }, new Map(this.held), transport.position];
+    return () => {
+      Object.assign(this.choices, choices);
+      this.armed = undefined;
+      const same = this.recorded?.splits === recorded?.splits;
+      this.plan = same ? plan : planOf(choices.order, this.recorded?.splits ?? 0);
+      if (same) this.held = new Map(held);
+      this.#restate();
+      transport.goTo(position);
+    };
   }
 
   endOf(node: number): number {

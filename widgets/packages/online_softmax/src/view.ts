@@ -1,6 +1,16 @@
 // The view's parts, and drawing them for one moment.
 
-import { type Disposer, type Frame, h, SvgPaint, s, Tabs, type Theme, uniqueId } from "@sglab/core";
+import {
+  type Disposer,
+  type Frame,
+  h,
+  revealWithin,
+  SvgPaint,
+  s,
+  Tabs,
+  type Theme,
+  uniqueId,
+} from "@sglab/core";
 import type { Recorded } from "./data";
 import { conclusion, formulaNotes, splitDetails } from "./details";
 import { historyView } from "./history_view";
@@ -18,6 +28,8 @@ import { stripsAt } from "./strips";
 
 export interface Actions {
   goToTile(step: number): void;
+  /** Does something that can be taken back. */
+  act(run: () => void): void;
   press(node: number): void;
 }
 
@@ -37,9 +49,15 @@ export function makeView(frame: Frame, disposer: Disposer, model: Model, actions
   const output = outputView();
   const tree = h("div", { class: "sgs-tree-box" });
   const result = h("div", { "aria-live": "polite" });
-  const undo = button("undo", () => model.undo());
-  const reset = button("start over", () => model.choose({ order: "hand" }));
-  const byHand = h("span", { class: "sgs-hand" }, "Press two partials to merge them.", undo, reset);
+  const undo = button("undo", () => actions.act(() => model.undo()));
+  const reset = button("start over", () => actions.act(() => model.choose({ order: "hand" })));
+  const byHand = h(
+    "span",
+    { class: "sgs-hand", "data-no-picture": true },
+    "Press two partials to merge them.",
+    undo,
+    reset,
+  );
   const heading = (text: string, ...more: HTMLElement[]) =>
     h("div", { class: "sg-heading sgs-heading" }, text, ...more);
   const scoresTitle = heading("");
@@ -59,6 +77,7 @@ export function makeView(frame: Frame, disposer: Disposer, model: Model, actions
   hearPointer(scores, frame, model, actions);
   let wasMerging = false;
   let shownDetails = "";
+  let shownPosition = -1;
   let shownTree = { state: "", room: 0 };
 
   function drawTop(
@@ -149,7 +168,7 @@ export function makeView(frame: Frame, disposer: Disposer, model: Model, actions
       const held = model.held.get(split) ?? "kernel";
       parts.push(
         splitDetails(run, model.choices.formula, split, result, share, held, (what) =>
-          model.hold(split, what),
+          actions.act(() => model.hold(split, what)),
         ),
       );
     }
@@ -166,7 +185,12 @@ export function makeView(frame: Frame, disposer: Disposer, model: Model, actions
       if (merging !== wasMerging) tabs.open(merging ? "merges" : "tiles"); // until then, as the reader likes
       wasMerging = merging;
       drawTop(recorded, moment, selectedSplit, theme, width);
+      const { room } = shownTree;
       drawTree(recorded, position, selectedSplit, theme, width);
+      // a merge that was just made is in sight, also when a message takes its room
+      if (moment.kind === "merge" && (position !== shownPosition || room !== shownTree.room))
+        revealWithin(frame.view, tree.querySelector(`[data-node="${recorded.splits + moment.index}"]`));
+      shownPosition = position;
       drawDetails(recorded, selectedSplit);
     },
   };

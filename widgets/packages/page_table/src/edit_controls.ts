@@ -1,8 +1,8 @@
 // The edits of a live batch: allocate, extend by a token, share a prefix, free, evict.
 
-import { type Disposer, type Frame, h } from "@sglab/core";
+import { type Disposer, type Frame, type History, h, historyOf } from "@sglab/core";
 import type { CommandRunner } from "./command_runner";
-import type { Action } from "./protocol";
+import type { Action, EditAnswer } from "./protocol";
 import type { Shared } from "./shared";
 
 type Control = HTMLButtonElement | HTMLInputElement | HTMLSelectElement;
@@ -15,6 +15,7 @@ export class EditControls {
   #allocate: HTMLButtonElement;
   #evict: HTMLButtonElement;
   #ofRequest: Control[];
+  #history: History;
 
   constructor(
     private shared: Shared,
@@ -28,6 +29,7 @@ export class EditControls {
       return element;
     };
     const one = () => Number(this.#request.value);
+    this.#history = historyOf(disposer);
     this.#allocate = button("Allocate", "A new request comes (alloc_extend)", () =>
       this.#edit("allocate", 0, this.#length),
     );
@@ -73,10 +75,20 @@ export class EditControls {
   async #edit(action: Action, request = 0, tokens?: HTMLInputElement): Promise<void> {
     const args = { action, request, tokens: tokens ? Number(tokens.value) : 1 };
     await this.runner.run(async (source) => {
-      const answer = await source.call("edit", args);
-      this.frame.notify("info", answer.message);
-      this.shared.select(answer.request === null ? {} : { request: answer.request });
+      let answer = await source.call("edit", args);
+      this.#history.quietly(() => this.#show(answer, " Ctrl+Z takes it back."));
+      const undo = async () => this.#show(await source.call("undo", { number: answer.number }));
+      const redo = async () => {
+        answer = await source.call("edit", args);
+        this.#show(answer);
+      };
+      this.#history.did({ undo: () => this.runner.run(undo), redo: () => this.runner.run(redo) });
     });
+  }
+
+  #show({ message, request }: EditAnswer, more = ""): void {
+    this.frame.notify("info", message + more);
+    this.shared.select(request === null ? {} : { request });
   }
 
   #enable(): void {

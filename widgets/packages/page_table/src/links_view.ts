@@ -1,6 +1,7 @@
 // Lines from a request's pages to their places in the pool: thin for the selected request, thick for the last moment.
 
 import { framed, type Rect, s } from "@sglab/core";
+import { pathBetween } from "./link_path";
 import type { PoolView } from "./pool_view";
 import type { RequestsView } from "./requests_view";
 import type { Shared } from "./shared";
@@ -40,26 +41,15 @@ export class LinksView {
   }
 
   #link(paths: SVGPathElement[], row: number, column: number, page: number | undefined, now: boolean): void {
-    if (page === undefined || !this.#pool) return;
-    const from = this.#requests?.grid.clientRect({ row, column });
-    const to = this.#pool.grid.clientRect(this.#pool.cellOf(page));
+    if (page === undefined || !this.#pool || !this.#requests) return;
+    const [requests, pool] = [this.#requests.grid, this.#pool.grid];
+    const from = requests.clientRect({ row, column });
+    const to = pool.clientRect(this.#pool.cellOf(page));
     if (!from || !to) return;
-    paths.push(s("path", { d: this.#curve(from, to), class: now ? "pt-link pt-now" : "pt-link" }));
-  }
-
-  /** From the bottom of one cell to the top of the other, or from side to side where the pool is beside. */
-  #curve(from: Rect, to: Rect): string {
     const box = this.element.getBoundingClientRect();
-    const middle = (rect: Rect) => rect.x + rect.width / 2 - box.left;
-    if (to.y >= from.y + from.height) {
-      const top = from.y + from.height - box.top;
-      const bottom = to.y - box.top;
-      const bend = (top + bottom) / 2;
-      return `M${middle(from)},${top} C${middle(from)},${bend} ${middle(to)},${bend} ${middle(to)},${bottom}`;
-    }
-    const start = { x: from.x + from.width - box.left, y: from.y + from.height / 2 - box.top };
-    const end = { x: to.x - box.left, y: to.y + to.height / 2 - box.top };
-    const bend = (start.x + end.x) / 2;
-    return `M${start.x},${start.y} C${bend},${start.y} ${bend},${end.y} ${end.x},${end.y}`;
+    const within = ({ x, y, width, height }: Rect): Rect => ({ x: x - box.x, y: y - box.y, width, height });
+    const [grid, other] = [requests, pool].map((each) => within(each.element.getBoundingClientRect()));
+    const d = pathBetween(within(from), within(to), grid as Rect, other as Rect);
+    paths.push(s("path", { d, class: now ? "pt-link pt-now" : "pt-link" }));
   }
 }

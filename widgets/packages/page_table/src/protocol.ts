@@ -51,6 +51,8 @@ export type Action = "allocate" | "extend" | "share" | "free" | "evict";
 export interface EditAnswer {
   message: string;
   request: number | null;
+  /** Of the edit, for `undo`. */
+  number: number;
 }
 
 /** Per run of an index kernel: its arrays, which step touched each entry, and what it did, moment by moment. */
@@ -70,6 +72,7 @@ export const PAGE_TABLE = protocol("page_table", 2, COMMON, {
       { action: text<Action>(), request: optional(int()), tokens: optional(int()) },
       dict<EditAnswer>(),
     ),
+    undo: command({ number: int() }, dict<EditAnswer>()),
   },
   tensors: {
     requests: tensor("int32", ["requests", 5]),

@@ -3,6 +3,8 @@
 import { h } from "@sglab/core";
 import type { Shared } from "./shared";
 
+const LEAST = 100; // px
+
 export class SourceView {
   readonly element = h("div", { class: "pt-source" });
   #text = h("pre", { tabindex: 0 });
@@ -12,6 +14,18 @@ export class SourceView {
 
   constructor(private shared: Shared) {
     this.element.append(this.#caption, this.#text);
+  }
+
+  /** Pixels of the listing; 0 while it is not shown. */
+  get height(): number {
+    return this.#text.offsetHeight;
+  }
+
+  set height(pixels: number) {
+    const height = `${Math.max(LEAST, Math.floor(pixels))}px`;
+    if (this.#text.style.maxHeight === height) return;
+    this.#text.style.maxHeight = height;
+    this.#showMarked();
   }
 
   layout(): void {

@@ -30,6 +30,7 @@ import { SourceView } from "./source_view";
 import { trackOf } from "./track";
 
 const BORDER = 1; // px
+const LISTED = 120; // px of the kernel's source that the requests leave
 const TOUR = [
   { key: "ArrowRight", text: "to step: the line below says what a thread of the kernel reads and writes." },
   { key: "]", text: "to go to the end of a vector step, which all lanes take together; [ goes back." },
@@ -53,6 +54,8 @@ export class PageTableView {
   #edits: EditControls;
   #finder: Finder;
   #links = new LinksView();
+  /** The position whose moment the views have scrolled to. */
+  #followed = -1;
   #parts: { picture: HTMLElement; arrays: HTMLElement } | undefined;
 
   constructor(private context: Context<typeof PAGE_TABLE>) {
@@ -116,7 +119,8 @@ export class PageTableView {
     this.#frame.view.append(picture, tabs.element);
     this.#parts = { picture, arrays: tabs.element };
     const resized = new ResizeObserver(() => this.#divide());
-    for (const each of [this.#frame.root, this.#frame.view, this.#frame.more]) resized.observe(each);
+    for (const each of [this.#frame.root, this.#frame.view, this.#frame.more, this.#arrays.element])
+      resized.observe(each);
     this.context.disposer.add(() => resized.disconnect());
     this.#frame.setHeader(source.get("header"));
     this.#frame.setPlaceholder({ kind: "loading", text: "Reading the page table." });
@@ -132,7 +136,7 @@ export class PageTableView {
     disposer.add(
       this.#transport.changed.on(() => {
         this.#showMoment();
-        this.#follow();
+        if (this.#transport.position !== this.#followed) this.#follow();
       }),
     );
     // The batch was edited in another cell: only a widget that is on the page reads it again.
@@ -164,33 +168,43 @@ export class PageTableView {
     this.#arrays.layout();
     this.#listing.layout();
     this.#divide();
+    // what was selected stays in sight, such as the request that an edit has brought; else what the step dealt with
+    const { request } = this.#shared.selected;
+    this.#followed = request === undefined ? -1 : this.#transport.position;
     this.#transport.load(trackOf(this.#model, this.#shared));
     this.#showSelection();
     this.#frame.root.dataset.ready = String(Math.round(performance.now() - this.#started));
   }
 
-  /** Gives the rows of requests and arrays the height that there is. */
+  /** Gives the rows of requests and arrays, or the source in their place, the height that there is. */
   #divide(): void {
     const { count, rows, row, seen } = this.#arrays.matrices;
     const { grid } = this.#requests;
-    if (!this.#parts || !this.#model.ready || !this.#arrays.element.offsetHeight) return;
+    if (!this.#parts || !this.#model.ready || !this.#frame.view.offsetHeight) return;
     const picture = this.#parts.picture.getBoundingClientRect();
     const arrays = this.#parts.arrays.getBoundingClientRect();
     const { cellHeight } = grid.geometry;
+    const listed = this.#listing.height; // 0 while the arrays are shown
+    const room = this.#frame.room();
+    const beside = arrays.left >= picture.right;
+    const pictures = picture.height - grid.element.offsetHeight + 2 * BORDER;
     const heights = divide({
-      room: this.#frame.room(),
-      beside: arrays.left >= picture.right,
-      pictures: picture.height - grid.element.offsetHeight + 2 * BORDER,
-      arrays: arrays.height - seen,
+      room,
+      beside,
+      pictures,
+      arrays: listed ? arrays.height - listed + LISTED : arrays.height - seen,
       requests: this.#model.requests.length,
       request: cellHeight,
-      matrices: count,
+      matrices: listed ? 0 : count,
       rows,
       row,
     });
-    if (heights.requests === this.#requests.room && heights.rows === this.#arrays.rows) return;
+    const above = beside ? 0 : pictures + heights.requests;
+    if (listed) this.#listing.height = room - above - (arrays.height - listed);
+    const keepsRows = listed || heights.rows === this.#arrays.rows;
+    if (heights.requests === this.#requests.room && keepsRows) return;
     this.#requests.room = heights.requests;
-    this.#arrays.rows = heights.rows;
+    if (!listed) this.#arrays.rows = heights.rows;
     this.#requests.layout();
     this.#arrays.layout();
   }
@@ -234,6 +248,7 @@ export class PageTableView {
   #follow(): void {
     this.#arrays.follow();
     const { moment, nowPage } = this.#shared;
+    this.#followed = moment ? this.#transport.position : -1;
     const number = moment && this.#model.pageNumberOfMoment(moment);
     if (moment && number !== undefined) this.#requests.grid.reveal({ row: moment.program, column: number });
     if (nowPage !== undefined) this.#pool.grid.reveal(this.#pool.cellOf(nowPage));

@@ -74,7 +74,7 @@ export const COMMON = {
   },
   commands: {
     slices: command({ slices: list<SliceName>() }, list<Tensor>()),
-    run_again: command({}, none()),
+    run_again: command({}, text()),
     keep_picture: command({ picture: text() }, none()),
   },
   tensors: {},

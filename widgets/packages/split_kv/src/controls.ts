@@ -14,7 +14,7 @@ export interface Controls {
   measured(milliseconds: number, requests: number): void;
 }
 
-const DEVICES: Record<string, number> = { "H100 · 132": 132, "H200 · 132": 132, "B200 · 148": 148 };
+const DEVICES: Record<string, number> = { "H100, H200 · 132": 132, "B200 · 148": 148 };
 const PAGE_SIZES = [1, 2, 4, 8, 16, 32, 64, 128];
 
 export function makeControls(

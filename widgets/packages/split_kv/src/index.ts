@@ -7,6 +7,7 @@ import {
   defineWidget,
   framed,
   h,
+  historyOf,
   type LegendItem,
   legendMark,
   lookOf,
@@ -88,18 +89,31 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
   );
   let knownRevision = -1;
 
-  const change = (edit: Edit) => {
+  const history = historyOf(disposer);
+  const ask = (edit: Edit) => {
     frame.clearNotice();
     asker.ask(edit);
   };
+  /** `key`: as in Deed. */
+  const change = (edit: Edit, before = plans && beforeEdit(plans, edit), key?: string) => {
+    ask(edit);
+    if (before) history.did({ undo: () => ask(before), redo: () => ask(edit), ...(key && { key }) });
+  };
   const setLength = (request: number, length: number) => {
     if (!plans || !source.live) return;
+    const before = { seq_lens: Array.from(plans.lens) };
     plans.lens[request] = Math.max(1, Math.round(length));
     drawBars.schedule();
-    change({ seq_lens: Array.from(plans.lens) });
+    change({ seq_lens: Array.from(plans.lens) }, before, `length of ${request}`);
   };
 
-  const controls = makeControls(disposer, planners, change, setLength, (text) => frame.notify("error", text));
+  const controls = makeControls(
+    disposer,
+    planners,
+    (edit) => change(edit),
+    setLength,
+    (text) => frame.notify("error", text),
+  );
   const bars = lengthBars(disposer, (request) => selection.set({ request }, frame), setLength, source.live);
   const panes = paneList(disposer, planners, source.live, makeTooltip(frame.root), {
     focus: (pane) => focusOn(pane),
@@ -318,6 +332,15 @@ function tourSteps(live: boolean): TourStep[] {
       ? { key: "+", text: "to lengthen the selected request by an eighth: every planner cuts again." }
       : { key: ".", text: "to go to the request's next work unit." },
   ];
+}
+
+/** The edit that takes `edit` back. */
+function beforeEdit({ lens, shown, question }: Plans, edit: Edit): Edit {
+  return {
+    ...(edit.seq_lens && { seq_lens: Array.from(lens) }),
+    ...(edit.planners && { planners: shown.map(({ pane }) => pane.name) }),
+    ...(edit.question && { question: { ...question } }),
+  };
 }
 
 const NAMED = 8; // requests in the legend

@@ -153,10 +153,15 @@ function paneHead(
   if (names.length > 1) {
     const close = h(
       "button",
-      { type: "button", class: "sg-button", "aria-label": `Close ${pane.title}` },
+      {
+        type: "button",
+        class: "sg-button",
+        "aria-label": `Close ${pane.title}`,
+        title: "Close this pane",
+        "data-no-picture": true,
+      },
       "✕",
     );
-    close.title = "Close this pane";
     close.addEventListener("click", () => events.replace(i, null));
     head.append(close);
   }

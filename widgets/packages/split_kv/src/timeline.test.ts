@@ -116,3 +116,15 @@ test("ticks are round numbers from 0 to the end, about as many as wanted", () =>
   expect(niceTicks(3, 10)).toEqual([0, 1, 2, 3]); // no fractions of tokens
   expect(niceTicks(0, 4)).toEqual([0]);
 });
+
+test("where every planner refuses, nothing waits for a launch", () => {
+  const plans = { shown: [{ pane: { ...PANE, error: "num_kv_heads: expected 1" }, work: null }] };
+  const { track } = timelineOf(
+    plans as unknown as Plans,
+    () => undefined,
+    () => 0,
+  );
+  expect(track.describe(0)).toContain("each pane says why");
+  expect(track.name?.(0)).toBe("no plan");
+  expect(track.time).toBeUndefined();
+});

@@ -11,6 +11,8 @@ export interface Timeline {
   momentOf(position: number): number;
 }
 
+const NO_PLAN =
+  "None of the plans shown can be drawn: each pane says why. “all” shows the planners for these heads.";
 const SPOKEN = 2; // plans that one sentence can describe
 
 /** `focused` is the pane that the sentence is about when there are many. */
@@ -48,6 +50,7 @@ export function timelineOf(
   }
 
   const describe = (position: number): string => {
+    if (counts.length === 0) return NO_PLAN;
     if (position === 0) return "Nothing is launched yet.";
     const moment = momentOf(position);
     const name = plans.shown[focused()]?.pane.name;
@@ -78,7 +81,12 @@ export function timelineOf(
       ],
       marks,
       describe,
-      time: (position) => (position > 0 ? `${format.count(momentOf(position))} KV tokens` : "before launch"),
+      ...(counts.length === 0
+        ? { name: () => "no plan" }
+        : {
+            time: (position) =>
+              position > 0 ? `${format.count(momentOf(position))} KV tokens` : "before launch",
+          }),
       eventsOfSelection,
     },
   };
