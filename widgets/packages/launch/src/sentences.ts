@@ -25,15 +25,30 @@ export function effectOf(launch: Launch, relations: Relations, event: number): s
     const length = launch.clock.between(waits.since[wait] as number, event);
     parts.push(` It had waited ${waitedFor(launch, wait)} for ${length}.`);
   }
-  const ended = relations.phasesEndedBy(event);
-  for (const phase of ended.slice(0, 2)) {
-    const name = meta.barriers[phases.barrier[phase] as number]?.name;
-    const released = relations.releasedBy(phase).filter(({ since }) => since !== undefined).length;
+  for (const alike of alikePhases(launch, relations.phasesEndedBy(event)).slice(0, 2)) {
+    const [phase] = alike as [number];
+    const barriers = alike.map((each) => meta.barriers[phases.barrier[each] as number]);
+    const ctas = barriers.map((barrier) => meta.ctas[barrier?.rank ?? 0]);
+    const where = ctas.length > 1 ? ` of CTAs ${ctas.join(" and ")}` : "";
+    const released = alike
+      .flatMap((each) => relations.releasedBy(each))
+      .filter(({ since }) => since !== undefined);
     const how = phases.asynchronous[phase] ? "What it issued later ended" : "It ended";
-    const whom = released ? ` and released ${format.plural(released, "waiting warp")}` : "";
-    parts.push(` ${how} phase ${phases.number[phase]} of ${name}${whom}.`);
+    const whom = released.length ? ` and released ${format.plural(released.length, "waiting warp")}` : "";
+    parts.push(` ${how} phase ${phases.number[phase]} of ${barriers[0]?.name}${where}${whom}.`);
   }
   return parts.join("");
+}
+
+/** Phases that differ in their CTA only, as a multicast ends them in both of a pair, are told as one. */
+function alikePhases({ phases, meta }: Launch, ended: readonly number[]): number[][] {
+  const groups = new Map<string, number[]>();
+  for (const phase of ended) {
+    const name = meta.barriers[phases.barrier[phase] as number]?.name;
+    const key = `${phases.asynchronous[phase]} ${phases.number[phase]} ${name}`;
+    groups.set(key, [...(groups.get(key) ?? []), phase]);
+  }
+  return [...groups.values()];
 }
 
 /** "at full[1]", "for asynchronous operations", "for lanes of its own warp". */
