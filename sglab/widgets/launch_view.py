@@ -24,6 +24,7 @@ from .base import Widget, command
 from .changes import Versions
 from .following import failure_told, follow, launch_name, not_a_launch
 from .launch_code import code_table
+from .page_table_text import plural
 
 ISSUE_ORDER = (
     "The emulator ran this launch and kept every warp-instruction. The axis is the order in which they were executed: "
@@ -136,7 +137,7 @@ class LaunchWidget(Widget):
         ctas = ", ".join(map(str, trace.ctas))
         subject = (
             f"{readable(self.recording.kernel)} · grid {grid}, {block[0] * block[1] * block[2]} threads · CTA {ctas} · "
-            f"{len(trace.positions):,} warp-instructions"
+            f"{plural(len(trace.positions), 'warp-instruction')}"
         )
         return {
             "title": self.title,

@@ -46,6 +46,7 @@ function render(context: Context<typeof BARRIERS>): void {
   const frame = makeFrame(el, disposer, {
     source,
     transport,
+    readoutLines: 2,
     onEscape: () => selection.set({}, frame),
     tour: { name: "barriers", steps: TOUR },
     keys: () => [
@@ -161,7 +162,7 @@ function render(context: Context<typeof BARRIERS>): void {
   }
 
   function fit(): void {
-    if (shown) timeline.fit(frame.room());
+    if (shown) frame.fillRoom(timeline.fit(frame.room()));
   }
   const resized = new ResizeObserver(fit);
   for (const each of [frame.root, frame.view, frame.more]) resized.observe(each);

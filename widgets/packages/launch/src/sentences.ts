@@ -2,8 +2,8 @@
 
 import { format } from "@sglab/core";
 import { placeText } from "./code";
-import type { Launch } from "./data";
-import { TRACKS, warpAndRole, warpName } from "./names";
+import type { Barrier, Launch } from "./data";
+import { barrierInText, TRACKS, warpAndRole, warpName } from "./names";
 import type { Relations } from "./relations";
 
 export function sentenceOf(launch: Launch, relations: Relations, step: number): string {
@@ -27,15 +27,16 @@ export function effectOf(launch: Launch, relations: Relations, event: number): s
   }
   for (const alike of alikePhases(launch, relations.phasesEndedBy(event)).slice(0, 2)) {
     const [phase] = alike as [number];
-    const barriers = alike.map((each) => meta.barriers[phases.barrier[each] as number]);
-    const ctas = barriers.map((barrier) => meta.ctas[barrier?.rank ?? 0]);
+    const barriers = alike.map((each) => meta.barriers[phases.barrier[each] as number] as Barrier);
+    const [barrier] = barriers as [Barrier];
+    const ctas = barriers.map(({ rank }) => meta.ctas[rank]);
     const where = ctas.length > 1 ? ` of CTAs ${ctas.join(" and ")}` : "";
     const released = alike
       .flatMap((each) => relations.releasedBy(each))
       .filter(({ since }) => since !== undefined);
     const how = phases.asynchronous[phase] ? "What it issued later ended" : "It ended";
     const whom = released.length ? ` and released ${format.plural(released.length, "waiting warp")}` : "";
-    parts.push(` ${how} phase ${phases.number[phase]} of ${barriers[0]?.name}${where}${whom}.`);
+    parts.push(` ${how} phase ${phases.number[phase]} of ${barrierInText(barrier)}${where}${whom}.`);
   }
   return parts.join("");
 }
@@ -54,7 +55,7 @@ function alikePhases({ phases, meta }: Launch, ended: readonly number[]): number
 /** "at full[1]", "for asynchronous operations", "for lanes of its own warp". */
 export function waitedFor({ waits, meta }: Launch, wait: number): string {
   const barrier = meta.barriers[waits.barrier[wait] as number];
-  if (barrier) return `at ${barrier.name}`;
+  if (barrier) return `at ${barrierInText(barrier)}`;
   const kind = meta.waitKinds[waits.kind[wait] as number];
   if (kind === "async") return "on asynchronous operations";
   if (kind === "warp") return "on other lanes of its warp";
