@@ -184,7 +184,7 @@ def _launch(trace: ClusterTrace) -> dict[str, Any]:
     """What the page knows of the launch besides its tensors."""
     log = trace.log
     return {
-        "kernel": log.kernel,
+        "kernel": readable(log.kernel),
         "length": len(log),
         "error": failure_told(log.fault),
         "cluster": trace.cluster,

@@ -21,6 +21,7 @@ import {
   whenInSight,
 } from "@sglab/core";
 import { AxisChoice, headerFor } from "@sglab/launch/axis_choice";
+import { choiceOrRecord } from "@sglab/launch/cluster_choice";
 import type { Launch } from "@sglab/launch/data";
 import { firstStep, follow, selectedBefore } from "@sglab/launch/follow";
 import { LaunchLoader } from "@sglab/launch/loader";
@@ -260,7 +261,7 @@ function render(context: Context<typeof WARP_ROLES>): void {
       frame.setPlaceholder({
         kind: "empty",
         text: "This cluster has executed nothing.",
-        remedy: `${launch.meta.clusters > 1 ? "Choose another cluster, or record" : "Record"} a launch that does some work.`,
+        remedy: `${choiceOrRecord(launch.meta)} a launch that does some work.`,
       });
       return;
     }
