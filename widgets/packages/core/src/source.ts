@@ -161,9 +161,7 @@ export class SavedSource implements AnySource {
       ? inflate(saved.data)
           .then((buffer) => decodeTensor({ dtype: saved.dtype, shape: saved.shape, buffer }))
           .catch(() => {
-            throw new Error(
-              `What was saved is damaged: its tensor ${name} cannot be read. Save the widget again.`,
-            );
+            throw new Error(`What was saved is damaged: its tensor ${name} cannot be read.`);
           })
       : Promise.reject(new Error(`This saved trace holds no tensor named ${name}.`));
     this.#tensors.set(name, whole);
