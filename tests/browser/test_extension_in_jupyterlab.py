@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Response, expect
 
 from sglab.jupyterlab.workspace import offer_workspace
 from tests.support.browser.jupyterlab_host import TOKEN, LabNotebook, LabServer
@@ -176,8 +176,18 @@ def test_a_recording_is_saved_and_opens_without_a_kernel(
     lab.execute("docmanager:open", {"path": "cut.sglab"})
     expect(lab.page.get_by_role("alert").get_by_text("cut short")).to_be_visible()
     (lab_server.folder / "newer.sglab").write_text('{"sglab": "recording", "format": 9, "widgets": []}')
-    lab.execute("docmanager:open", {"path": "newer.sglab"})
+
+    def puts_it_down(response: Response) -> bool:
+        told = response.request
+        return told.method == "PUT" and "api/workspaces" in told.url and "newer.sglab" in (told.post_data or "")
+
+    with lab.page.expect_response(puts_it_down):
+        lab.execute("docmanager:open", {"path": "newer.sglab"})
+        expect(lab.page.get_by_role("alert").get_by_text("has format 9")).to_be_visible()
+    lab.page.reload()
     expect(lab.page.get_by_role("alert").get_by_text("has format 9")).to_be_visible()
+    lab.page.locator(".lm-TabBar-tab", has_text="warp_roles_shared_sum.sglab").click()
+    expect(saved.locator(".sg-timeline-label").first).to_be_visible()
 
 
 def test_tabs_wait_for_what_they_show_and_come_back(
