@@ -105,5 +105,7 @@ def not_a_launch(got: object, makers: str, name: str = "launch") -> TypeError:
     if isinstance(got, Batch):
         remedy = "call sglab.trace(batch, backend=…) first and pass what it returns"
     else:
-        remedy = "for your own launches call gpu.capture(function) and pass what it returns"
+        remedy = (
+            "for a kernel of your own pass sglab.step(kernel[grid], …), for what else launches gpu.capture(function)"
+        )
     return TypeError(f"{name} must be what {makers} returns; got {type(got).__name__}: {remedy}")

@@ -24,6 +24,7 @@ from .base import Widget, command
 from .changes import Versions
 from .following import failure_told, follow, launch_name, not_a_launch, run_again
 from .launch_code import code_table
+from .page_table_text import plural
 
 ISSUE_ORDER = (
     "The emulator ran this launch and kept every warp-instruction. The axis is the order in which they were executed: "
@@ -133,7 +134,7 @@ class LaunchWidget(Widget):
         ctas = ", ".join(map(str, trace.ctas))
         subject = (
             f"{readable(self.recording.kernel)} · grid {grid}, {block[0] * block[1] * block[2]} threads · CTA {ctas} · "
-            f"{len(trace.positions):,} warp-instructions"
+            f"{plural(len(trace.positions), 'warp-instruction')}"
         )
         return {
             "title": self.title,
@@ -180,7 +181,7 @@ def _launch(trace: ClusterTrace) -> dict[str, Any]:
     """What the page knows of the launch besides its tensors."""
     log = trace.log
     return {
-        "kernel": log.kernel,
+        "kernel": readable(log.kernel),
         "length": len(log),
         "error": failure_told(log.fault),
         "cluster": trace.cluster,

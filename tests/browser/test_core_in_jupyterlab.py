@@ -75,6 +75,21 @@ def test_the_picture_that_is_kept_is_not_that_of_a_widget_which_still_reads(
     assert picture.evaluate("image => image.decode().then(() => image.naturalHeight)") > 400  # reading: 150
 
 
+def test_a_picture_is_kept_before_the_reader_stands_still(open_lab: Callable[..., LabNotebook]) -> None:
+    """Saved within three seconds of the run, or of the last press, a notebook had none."""
+    lab = open_lab(["from sglab.widgets import SplitKV\nSplitKV([300])"])
+    lab.run(0)
+    widget = lab.page.locator(".sg-widget")
+    expect(widget.locator(".sg-body")).to_be_visible()
+    picture = lab.page.locator("[class^=sglab-] img")
+    for _ in range(60):
+        widget.press("ArrowRight")
+        lab.page.wait_for_timeout(300)
+        if picture.count():
+            break
+    expect(picture).to_have_count(1, timeout=1)
+
+
 def test_without_a_kernel_the_picture_stands_alone(open_lab: Callable[..., LabNotebook]) -> None:
     """Below it ipywidgets says that it found no model; the note of the picture says what to do."""
     lab = open_lab(["from sglab.widgets import SplitKV\nSplitKV([300])"])

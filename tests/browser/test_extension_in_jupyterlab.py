@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Response, expect
 
 from sglab.jupyterlab.workspace import offer_workspace
 from tests.support.browser.jupyterlab_host import TOKEN, LabNotebook, LabServer
@@ -86,6 +86,23 @@ def test_the_panel_opens_widgets_in_tabs_that_share_one_selection(open_lab: Call
     expect(output(lab)).to_have_text("3 widgets\n")
 
 
+def test_in_a_low_tab_details_stand_beside_the_picture(open_lab: Callable[..., LabNotebook]) -> None:
+    """Below it 40 px were left for them, and the picture had 140."""
+    lab = remember(open_lab([BATCH, LAUNCH], width=1440, height=900))
+    lab.run(0)
+    lab.run(1)
+    panel(lab.page).get_by_role("button", name="Arrange as a debugger").click()
+    for title in ("Page table", "Warp roles"):
+        widget = tab(lab.page, title)
+        expect(widget.locator(".sg-counter")).to_be_visible()
+        view, details = (widget.locator(each).bounding_box() for each in (".sg-view", ".sg-details"))
+        assert view is not None
+        assert details is not None
+        assert details["x"] >= view["x"] + view["width"]
+        assert view["width"] > 350
+        assert details["width"] > 160
+
+
 def test_a_tab_shows_what_its_name_means_after_the_cell_ran_again(open_lab: Callable[..., LabNotebook]) -> None:
     """It went on showing the old launch, and opened again it was one more tab, without a name."""
     lab = remember(open_lab(["import sglab", LAUNCH, "print(launch.session().now)"], width=1440, height=900))
@@ -159,8 +176,18 @@ def test_a_recording_is_saved_and_opens_without_a_kernel(
     lab.execute("docmanager:open", {"path": "cut.sglab"})
     expect(lab.page.get_by_role("alert").get_by_text("cut short")).to_be_visible()
     (lab_server.folder / "newer.sglab").write_text('{"sglab": "recording", "format": 9, "widgets": []}')
-    lab.execute("docmanager:open", {"path": "newer.sglab"})
+
+    def puts_it_down(response: Response) -> bool:
+        told = response.request
+        return told.method == "PUT" and "api/workspaces" in told.url and "newer.sglab" in (told.post_data or "")
+
+    with lab.page.expect_response(puts_it_down):
+        lab.execute("docmanager:open", {"path": "newer.sglab"})
+        expect(lab.page.get_by_role("alert").get_by_text("has format 9")).to_be_visible()
+    lab.page.reload()
     expect(lab.page.get_by_role("alert").get_by_text("has format 9")).to_be_visible()
+    lab.page.locator(".lm-TabBar-tab", has_text="warp_roles_shared_sum.sglab").click()
+    expect(saved.locator(".sg-timeline-label").first).to_be_visible()
 
 
 def test_tabs_wait_for_what_they_show_and_come_back(

@@ -14,9 +14,13 @@ from tests.support.browser.widget_host import DRAWN, Host, in_issue_order, more
 
 pytest.importorskip("torch")
 
+import torch
+
+import sglab
 from sglab.events.log import EventLog
 from sglab.widgets import WarpRoles, selection
 from tests.support.launches.recorded import mla_sm90, mla_sm100
+from tests.support.launches.shared_sum import SHARED_SUM
 
 
 @pytest.fixture(scope="module")
@@ -421,6 +425,37 @@ def test_a_launch_without_clusters_shows_one_cta(host: Host) -> None:
     page = show(host, WarpRoles(mla_sm90()))
     expect(page.locator(".sg-timeline-group")).to_have_text(["CTA 0"])
     expect(page.locator(".sg-timeline-label", has_text="math")).to_have_count(8)
+
+
+@pytest.mark.parametrize("width", [1000, 1440])
+def test_selections_and_long_sentences_leave_the_height_as_it_is(host: Host, widget: WarpRoles, width: int) -> None:
+    host.page.set_viewport_size({"width": width, "height": 900})
+    host.show(widget)
+    frame = host.page.locator(".sg-widget")
+    expect(frame.locator(".sg-timeline-label").first).to_be_visible()
+    heights = set()
+    for key in ["ArrowDown"] * 4 + ["Shift+ArrowRight"] * 3 + ["c", "e"] * 6 + ["p"] * 6 + ["Escape"]:
+        frame.press(key)
+        host.page.evaluate(DRAWN)
+        heights.add(frame.evaluate("each => each.offsetHeight"))
+    assert len(heights) == 1
+
+
+def test_the_last_to_arrive_did_not_release_itself(host: Host) -> None:
+    """It was said to be released by itself, and to have come later than itself."""
+    launch = sglab.step(sglab.ptx(SHARED_SUM)[1, 64], torch.zeros(64))
+    page = show(host, WarpRoles(launch))
+    expect(page.locator(".sg-legend")).not_to_contain_text("in flight")  # of which this launch has nothing
+    page.get_by_label("Search").fill("bar.sync")
+    details = page.locator(".sg-details")
+    for _ in range(2):  # both warps': the second is the last
+        page.get_by_label("Search").press("Enter")
+        page.evaluate(DRAWN)
+        if "Effect" in details.inner_text():
+            break
+    expect(details).to_contain_text("not at all: it was the last to arrive")
+    expect(details.locator("li")).to_have_count(1)
+    expect(details.locator("li")).to_contain_text("had waited")
 
 
 def test_a_saved_page_is_small_and_works_alone(page: Page, tmp_path: Path) -> None:

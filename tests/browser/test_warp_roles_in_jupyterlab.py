@@ -29,6 +29,12 @@ def test_stepping_in_jupyterlab(open_lab: Callable[..., LabNotebook]) -> None:
     cells = page.locator(".jp-Cell").count()
     frame.press("b")  # JupyterLab's own shortcut for a new cell
     assert page.locator(".jp-Cell").count() == cells
+    frame.press("Control+s")  # what is a host's in every part of it
+    expect(page.locator(".lm-TabBar-tab.jp-mod-dirty")).to_have_count(0)
+    frame.press("Control+Shift+C")
+    expect(page.locator(".jp-ModalCommandPalette input")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator(".jp-ModalCommandPalette")).to_be_hidden()
     page.get_by_label("Axis").select_option("issue")
     counter = page.locator(".sg-counter")
     for _ in range(15):

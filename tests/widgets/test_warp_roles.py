@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 import sglab
 from sglab.widgets import SharedMemory, WarpRoles
 from tests.support.launches.recorded import mla_sm90, mla_sm100, mla_sm100_session
+from tests.support.launches.shared_sum import SHARED_SUM
 
 
 def table(widget: WarpRoles, name: str) -> np.ndarray:
@@ -123,5 +124,10 @@ def test_a_batch_that_was_not_traced_is_refused_with_what_to_do(widget: Any) -> 
     batch = sglab.decode_batch([9], num_heads=2)
     with pytest.raises(TypeError, match=r"got Batch: call sglab\.trace\(batch, backend=…\) first"):
         widget(batch)
-    with pytest.raises(TypeError, match=r"got int: for your own launches call gpu\.capture\(function\)"):
+    with pytest.raises(TypeError, match=r"got int: for a kernel of your own pass sglab\.step.*gpu\.capture"):
         widget(5)
+
+
+def test_a_kernels_name_is_readable_in_sentences() -> None:
+    launch = sglab.step(sglab.ptx(SHARED_SUM.replace("shared_sum", "_Z3addPf"))[1, 64], torch.zeros(64))
+    assert WarpRoles(launch).launch["kernel"].startswith("add")

@@ -19,6 +19,7 @@ import {
 } from "@sglab/core";
 import { AxisChoice, headerFor } from "@sglab/launch/axis_choice";
 import { barrierDetails } from "@sglab/launch/barrier_details";
+import { choiceOrRecord } from "@sglab/launch/cluster_choice";
 import type { Barrier, Launch } from "@sglab/launch/data";
 import { firstStep, follow, selectedBefore } from "@sglab/launch/follow";
 import { LaunchLoader } from "@sglab/launch/loader";
@@ -46,6 +47,7 @@ function render(context: Context<typeof BARRIERS>): void {
   const frame = makeFrame(el, disposer, {
     source,
     transport,
+    readoutLines: 2,
     onEscape: () => selection.set({}, frame),
     tour: { name: "barriers", steps: TOUR },
     keys: () => [
@@ -161,7 +163,7 @@ function render(context: Context<typeof BARRIERS>): void {
   }
 
   function fit(): void {
-    if (shown) timeline.fit(frame.room());
+    if (shown) frame.fillRoom(timeline.fit(frame.room()));
   }
   const resized = new ResizeObserver(fit);
   for (const each of [frame.root, frame.view, frame.more]) resized.observe(each);
@@ -194,7 +196,7 @@ function render(context: Context<typeof BARRIERS>): void {
       frame.setPlaceholder({
         kind: "empty",
         text: `${launch.meta.kernel} uses no barriers here.`,
-        remedy: `${launch.meta.clusters > 1 ? "Choose another cluster, or record" : "Record"} a kernel whose warps wait for each other.`,
+        remedy: `${choiceOrRecord(launch.meta)} a kernel whose warps wait for each other.`,
       });
       return;
     }

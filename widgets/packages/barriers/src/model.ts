@@ -60,7 +60,7 @@ function rowOf(launch: Launch, states: BarrierStates, index: number, extra: HTML
   const look = lookOf(launch, index);
   return {
     label: barrier.name,
-    title: `${barrier.name}: ${barrierPlace(barrier)} of CTA ${cta}`,
+    title: `${barrier.name}: ${barrierPlace(launch, barrier)}`,
     group: barrier.kind === "cluster" ? "cluster" : `CTA ${cta}`,
     look,
     lanes: [],

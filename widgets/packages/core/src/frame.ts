@@ -45,6 +45,8 @@ export interface Frame {
   openMore(open?: boolean): void;
   /** Pixels of height that the view may take so that the widget is in sight as a whole. */
   room(): number;
+  /** Whether the widget is as high as it may be, whatever details and sentences need: for a picture that takes what it gets. */
+  fillRoom(fill: boolean): void;
   /** Whether the details are below the view, as they are where the widget is narrow. */
   detailsBelow(): boolean;
   /** Controls have opened or closed beside the view, or the tour has: its room is another. */
@@ -55,6 +57,8 @@ export interface FrameOptions {
   /** Its connection is shown: waiting for Python, or Python gone. */
   source?: Source;
   transport?: Transport;
+  /** Lines kept free for the transport's sentence, one where absent: a longer one moves what is below it. */
+  readoutLines?: number;
   keys?: () => KeyBinding[];
   /** What Esc does besides closing messages. */
   onEscape?: () => void;
@@ -123,7 +127,9 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
   body.append(makeSplitter({ ...aside, size }, disposer), details);
   if (options.transport) {
     main.append(transportView(options.transport, disposer));
+    root.style.setProperty("--sg-readout-lines", String(options.readoutLines ?? 1));
     keepHeight(root, body, disposer);
+    keepReadout(root, disposer);
   }
   const edge = { label: "Height of the widget", axis: "y", pane: root, least: LEAST_HEIGHT } as const;
   const grip = makeSplitter({ ...edge, size: setVariable("--sg-height") }, disposer);
@@ -183,6 +189,9 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
       const taken = beside.reduce((sum, each) => sum + outerHeight(each as HTMLElement), 0);
       const below = frame.detailsBelow() ? DETAILS_BELOW : 0;
       return Math.max(LEAST_ROOM, most - taken - below - PADDING);
+    },
+    fillRoom(fill) {
+      root.dataset.fills = String(fill);
     },
     detailsBelow: () => details.offsetTop > view.offsetTop,
   };
@@ -295,9 +304,28 @@ function keepHeight(root: HTMLElement, body: HTMLElement, disposer: Disposer): v
   };
   disposer.listen(root, "click", release);
   disposer.listen(root, "change", release);
+  disposer.listen(root, "keydown", ({ key }) => {
+    if (key === "Escape") keep(0);
+  });
   const fresh = () => keep(0);
   window.addEventListener("resize", fresh);
   disposer.add(() => window.removeEventListener("resize", fresh));
+}
+
+/** A long sentence leaves its lines to the next: what is below does not jump up and down with every step. */
+function keepReadout(root: HTMLElement, disposer: Disposer): void {
+  let [kept, width] = [0, 0];
+  const sized = new ResizeObserver(([entry]) => {
+    const rect = entry?.contentRect;
+    if (!rect?.width) return;
+    if (rect.width !== width) kept = 0;
+    else if (rect.height <= kept) return;
+    else kept = rect.height;
+    width = rect.width;
+    root.style.setProperty("--sg-readout-height", `${kept}px`);
+  });
+  for (const readout of root.querySelectorAll(".sg-readout")) sized.observe(readout);
+  disposer.add(() => sized.disconnect());
 }
 
 /** After a press with the pointer in a picture or on a tab, keys mean what they mean everywhere in the widget. */

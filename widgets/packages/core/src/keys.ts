@@ -54,10 +54,19 @@ function keepsKey(target: EventTarget | null, key: string): boolean {
   return (key === " " || key === "Enter") && target.closest("button, summary, a") !== null;
 }
 
+/** Saving, the command palette, the side bar: in a widget, too. Ctrl+C, Ctrl+A, Ctrl+Z would be of cells, not of its text. */
+function isHosts({ ctrlKey, metaKey, altKey, shiftKey, key }: KeyboardEvent): boolean {
+  if (!(ctrlKey || metaKey) || altKey) return false;
+  return (shiftKey ? ["c"] : ["s", "b"]).includes(key.toLowerCase());
+}
+
 /** Handles keys while `root` or something in it has focus. Returns the function that stops. */
 export function attachKeys(root: HTMLElement, bindings: () => KeyBinding[]): () => void {
   // JupyterLab reads keys in the capture phase, where `b` would insert a cell; this attribute is its opt-out.
-  root.dataset.lmSuppressShortcuts = "true";
+  const suppress = (suppressed: boolean) => root.toggleAttribute("data-lm-suppress-shortcuts", suppressed);
+  suppress(true);
+  const before = (event: KeyboardEvent) => suppress(!isHosts(event));
+  window.addEventListener("keydown", before, { capture: true });
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.altKey || event.defaultPrevented) return;
     const key = pressed(event);
@@ -70,5 +79,8 @@ export function attachKeys(root: HTMLElement, bindings: () => KeyBinding[]): () 
     binding.run();
   };
   root.addEventListener("keydown", onKeyDown);
-  return () => root.removeEventListener("keydown", onKeyDown);
+  return () => {
+    root.removeEventListener("keydown", onKeyDown);
+    window.removeEventListener("keydown", before, { capture: true });
+  };
 }

@@ -25,7 +25,7 @@ function swatch(look: Look): HTMLElement {
 
 /** A mark drawn by CSS: `kind` is one of those in core.css. */
 export function legendMark(
-  kind: "dashes" | "line" | "shade" | "outline" | "hatch" | "cursor" | "way",
+  kind: "dashes" | "dots" | "line" | "shade" | "outline" | "hatch" | "cursor" | "way",
 ): HTMLElement {
   return h("i", { class: `sg-legend-mark sg-legend-${kind}`, "aria-hidden": "true" });
 }

@@ -179,14 +179,14 @@ async function gzipped(data: ArrayBuffer): Promise<string> {
 
 describe("a saved trace", async () => {
   const data = await gzipped(Int32Array.of(1, 2, 3, 4).buffer);
-  const saved = () =>
-    new SavedSource({
-      widget: "probe",
-      version: 1,
-      sglab: "0",
-      state: { kernel: "a" },
-      tensors: { steps: { dtype: "int32", shape: [2, 2], data } },
-    });
+  const trace = {
+    widget: "probe",
+    version: 1,
+    sglab: "0",
+    state: { kernel: "a" },
+    tensors: { steps: { dtype: "int32" as const, shape: [2, 2], data } },
+  };
+  const saved = () => new SavedSource(trace);
 
   test("holds tensors, whole or in slices", async () => {
     const { shape, data: numbers } = await saved().slice("steps", 1, 99);
@@ -195,6 +195,11 @@ describe("a saved trace", async () => {
       [3, 4],
     ]);
     await expect(saved().slice("nothing", 0, 1)).rejects.toThrow("holds no tensor named nothing");
+    const cut = new SavedSource({
+      ...trace,
+      tensors: { steps: { ...trace.tensors.steps, data: data.slice(0, 8) } },
+    });
+    await expect(cut.slice("steps", 0, 1)).rejects.toThrow("damaged: its tensor steps cannot be read");
   });
 
   test("notifies of traits that the page sets, and refuses commands", async () => {

@@ -158,7 +158,11 @@ export class SavedSource implements AnySource {
     if (known) return known;
     const saved = this.saved.tensors[name];
     const whole = saved
-      ? inflate(saved.data).then((buffer) => decodeTensor({ dtype: saved.dtype, shape: saved.shape, buffer }))
+      ? inflate(saved.data)
+          .then((buffer) => decodeTensor({ dtype: saved.dtype, shape: saved.shape, buffer }))
+          .catch(() => {
+            throw new Error(`What was saved is damaged: its tensor ${name} cannot be read.`);
+          })
       : Promise.reject(new Error(`This saved trace holds no tensor named ${name}.`));
     this.#tensors.set(name, whole);
     return whole;

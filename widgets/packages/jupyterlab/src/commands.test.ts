@@ -1,6 +1,7 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { addCommands, addToPalette, COMMANDS } from "./commands";
 import type { Thing } from "./question";
+import { fullScreen } from "./tab_toolbar";
 import { actions, chosen, dismissed, told } from "./testing/host";
 
 vi.mock("./tab_toolbar", () => ({ fullScreen: vi.fn() }));
@@ -33,7 +34,8 @@ function made(things: Thing[] | null) {
   const notebook = things && { things, panel: { id: "notebook" }, ask: vi.fn() };
   let count = 0;
   const tabs = {
-    current: null,
+    current: null as { isVisible: boolean } | null,
+    below: false,
     open: vi.fn((_n: unknown, _thing: Thing, _widget: string, _options?: object) => ({
       id: `tab${count++}`,
     })),
@@ -151,4 +153,17 @@ test("the palette has every command with a label, and not the one that restores 
       .map(([id]) => id)
       .sort(),
   );
+});
+
+test("a tab below a notebook takes the whole screen, too, while it is in sight", async () => {
+  const { run, tabs } = made([BATCH]);
+  tabs.current = { isVisible: true };
+  await run(COMMANDS.fullScreen);
+  expect(fullScreen).not.toHaveBeenCalled(); // in JupyterLab, where something else is in front
+  tabs.below = true;
+  await run(COMMANDS.fullScreen);
+  expect(fullScreen).toHaveBeenCalledExactlyOnceWith(tabs.current);
+  tabs.current = { isVisible: false };
+  await run(COMMANDS.fullScreen);
+  expect(fullScreen).toHaveBeenCalledOnce();
 });

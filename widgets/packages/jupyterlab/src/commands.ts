@@ -134,10 +134,11 @@ export function addToPalette(palette: ICommandPalette): void {
     if (command !== COMMANDS.restore) palette.addItem({ command, category: "sglab" });
 }
 
-/** The tab in focus. */
+/** The tab in focus; below a notebook, the one that had it last. */
 export function currentTab(app: JupyterFrontEnd, tabs: Tabs): TabWidget | null {
   const { current } = tabs;
-  return current !== null && current === app.shell.currentWidget ? current : null;
+  const inFront = tabs.below ? current?.isVisible : current === app.shell.currentWidget;
+  return inFront ? current : null;
 }
 
 async function openStarter({ serviceManager, commands }: JupyterFrontEnd, folder: string): Promise<unknown> {

@@ -14,7 +14,7 @@ import { icon, iconUrl } from "./icon";
 import style from "./jupyterlab.css";
 import { kernelOf, type NotebookKernel } from "./notebook_kernel";
 import { Panel } from "./panel";
-import { RecordingFactory } from "./recordings";
+import { RecordingFactory, restoreRecordings } from "./recordings";
 import { Tabs } from "./tabs";
 
 const workbench: JupyterFrontEndPlugin = {
@@ -75,7 +75,8 @@ const recordings: JupyterFrontEndPlugin = {
   id: "sglab:recordings",
   description: "Opens .sglab files without a kernel.",
   autoStart: true,
-  activate: ({ docRegistry }: JupyterFrontEnd) => {
+  optional: [ILayoutRestorer],
+  activate: ({ docRegistry }: JupyterFrontEnd, restorer: ILayoutRestorer | null) => {
     docRegistry.addFileType({
       name: "sglab",
       displayName: "sglab recording",
@@ -85,15 +86,15 @@ const recordings: JupyterFrontEndPlugin = {
       fileFormat: "text",
       icon,
     });
-    docRegistry.addWidgetFactory(
-      new RecordingFactory({
-        name: "sglab recording",
-        modelName: "text",
-        fileTypes: ["sglab"],
-        defaultFor: ["sglab"],
-        readOnly: true,
-      }),
-    );
+    const factory = new RecordingFactory({
+      name: "sglab recording",
+      modelName: "text",
+      fileTypes: ["sglab"],
+      defaultFor: ["sglab"],
+      readOnly: true,
+    });
+    docRegistry.addWidgetFactory(factory);
+    if (restorer) restoreRecordings(factory, restorer);
   },
 };
 

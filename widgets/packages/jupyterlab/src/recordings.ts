@@ -1,5 +1,7 @@
 // `.sglab` files as documents: read without a kernel, drawn by the bundles that ship with the extension.
 
+import type { ILayoutRestorer } from "@jupyterlab/application";
+import { WidgetTracker } from "@jupyterlab/apputils";
 import { PageConfig } from "@jupyterlab/coreutils";
 import { ABCWidgetFactory, DocumentWidget, type IContext } from "@jupyterlab/docregistry";
 import { Widget } from "@lumino/widgets";
@@ -98,4 +100,18 @@ export class RecordingFactory extends ABCWidgetFactory {
     document.title.icon = icon;
     return document;
   }
+}
+
+/** Recordings that were open when the page was left come back. */
+export function restoreRecordings(factory: RecordingFactory, restorer: ILayoutRestorer): void {
+  const tracker = new WidgetTracker<DocumentWidget>({ namespace: "sglab-recordings" });
+  factory.widgetCreated.connect((_, document) => {
+    document.context.pathChanged.connect(() => void tracker.save(document));
+    void tracker.add(document);
+  });
+  void restorer.restore(tracker, {
+    command: "docmanager:open",
+    args: ({ context }: DocumentWidget) => ({ path: context.path, factory: "sglab recording" }),
+    name: ({ context }: DocumentWidget) => context.path,
+  });
 }

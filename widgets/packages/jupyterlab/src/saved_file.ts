@@ -29,5 +29,11 @@ export function readRecording(text: string): Recording {
   for (const each of content.widgets)
     if (typeof each?.widget !== "string" || !/^[a-z_]+$/.test(each.widget) || typeof each.state !== "object")
       throw new Error("This recording holds something that is no widget. Save it again.");
+  if (!content.widgets.length) throw new Error("This recording holds no widget. Save it again.");
+  for (const { widget, state, tensors } of content.widgets)
+    if (typeof state?.header?.title !== "string" || typeof tensors !== "object" || tensors === null)
+      throw new Error(
+        `This recording lacks what its ${widget} is drawn from: it is damaged. Save the widget again.`,
+      );
   return { title: String(content.title ?? "sglab"), widgets: content.widgets };
 }

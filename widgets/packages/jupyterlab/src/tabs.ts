@@ -32,6 +32,11 @@ export class Tabs {
     return this.#tracker.currentWidget;
   }
 
+  /** Whether tabs lie below a notebook, which stays the shell's current widget while one of them has the focus. */
+  get below(): boolean {
+    return this.area === "down";
+  }
+
   /** A tab with this widget; the one that is open, if there is one, which goes to the place that is asked for. */
   open(notebook: NotebookKernel, thing: Thing, widget: string, place: Placement = {}): TabWidget {
     const found = this.#tracker.find(({ content }) => content.shows(notebook.path, widget, thing));
@@ -76,7 +81,7 @@ export class Tabs {
     const panel = this.panelOf(args.path);
     if (panel) content.connect(kernelOf(panel));
     this.app.shell.activateById(tab.id);
-    if (this.area === "down") giveRoom(tab);
+    if (this.below) giveRoom(tab);
     return tab;
   }
 

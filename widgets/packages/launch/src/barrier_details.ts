@@ -27,7 +27,7 @@ export function barrierDetails(
   const state = states.at(index, step);
   const position = places.positionAt(step);
   const rows: [string, Node | string][] = [
-    ["place", `${barrierPlace(barrier)} of CTA ${meta.ctas[barrier.rank]}`],
+    ["place", barrierPlace(launch, barrier)],
     ["phase", phaseText(state, barrier.kind)],
     ["pending", pendingText(state, barrier.kind)],
   ];

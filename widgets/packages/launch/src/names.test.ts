@@ -12,10 +12,10 @@ test("warps are named by the grid's CTA and their role", () => {
 });
 
 test("barriers by what they are and where", () => {
-  expect(launch.meta.barriers.map(barrierPlace)).toEqual([
-    "mbarrier smem+0x36d80",
-    "mbarrier smem+0x36d88",
-    "barrier 3",
+  expect(launch.meta.barriers.map((each) => barrierPlace(launch, each))).toEqual([
+    "mbarrier smem+0x36d80 of CTA 4",
+    "mbarrier smem+0x36d88 of CTA 4",
+    "barrier 3 of CTA 4",
   ]);
 });
 

@@ -28,10 +28,16 @@ export function warpAndRole(launch: Launch, row: number): string {
   return `${warpName(launch, row)}${role}`;
 }
 
-/** "mbarrier smem+0x36d80", "barrier 1". */
-export function barrierPlace({ kind, object }: Barrier): string {
-  if (kind === "mbarrier") return `mbarrier ${format.address("smem", object)}`;
-  return kind === "named" ? `barrier ${object}` : "cluster barrier";
+/** "mbarrier smem+0x36d80 of CTA 0", "barrier 1 of CTA 0", "the whole cluster". */
+export function barrierPlace({ meta }: Launch, { kind, rank, object }: Barrier): string {
+  if (kind === "cluster") return "the whole cluster";
+  const place = kind === "mbarrier" ? `mbarrier ${format.address("smem", object)}` : `barrier ${object}`;
+  return `${place} of CTA ${meta.ctas[rank]}`;
+}
+
+/** "full[1]", "the cluster barrier". */
+export function barrierInText({ kind, name }: Barrier): string {
+  return kind === "cluster" ? `the ${name}` : name;
 }
 
 /** The barrier as the shared selection names it: CTA / kind / number or offset. */

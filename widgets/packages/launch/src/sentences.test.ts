@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
+import type { Barrier } from "./data";
 import { Relations } from "./relations";
-import { eventText, operationText, sentenceOf, waitText } from "./sentences";
+import { effectOf, eventText, operationText, sentenceOf, waitText } from "./sentences";
 import { smallLaunch } from "./testing/small_launch";
 
 const launch = smallLaunch();
@@ -14,6 +15,18 @@ test("each step says who did what, and what it led to", () => {
     "CTA 4 warp 1 (mma): mbarrier.try_wait (small.cu:20). It had waited at full[0] for 2 instructions.",
     "CTA 4 warp 1 (mma): mbarrier.arrive (small.cu:22). It ended phase 0 of empty[0].",
   ]);
+});
+
+test("a phase that ends at a barrier of each CTA of a pair is said once", () => {
+  const pair = smallLaunch();
+  const [full, empty] = pair.meta.barriers as [Barrier, Barrier];
+  pair.meta = { ...pair.meta, ctas: [4, 5], barriers: [full, { ...empty, name: full.name, rank: 1 }] };
+  const { event, asynchronous } = pair.phases;
+  event[1] = event[0] as number;
+  asynchronous[1] = 1;
+  expect(effectOf(pair, new Relations(pair), 2)).toBe(
+    " What it issued later ended phase 0 of full[0] of CTAs 4 and 5 and released 1 waiting warp.",
+  );
 });
 
 test("an event's text has its place in the PTX and in the source", () => {

@@ -2,8 +2,8 @@
 
 import { format } from "@sglab/core";
 import { placeText } from "./code";
-import type { Launch } from "./data";
-import { TRACKS, warpAndRole, warpName } from "./names";
+import type { Barrier, Launch } from "./data";
+import { barrierInText, TRACKS, warpAndRole, warpName } from "./names";
 import type { Relations } from "./relations";
 
 export function sentenceOf(launch: Launch, relations: Relations, step: number): string {
@@ -25,21 +25,37 @@ export function effectOf(launch: Launch, relations: Relations, event: number): s
     const length = launch.clock.between(waits.since[wait] as number, event);
     parts.push(` It had waited ${waitedFor(launch, wait)} for ${length}.`);
   }
-  const ended = relations.phasesEndedBy(event);
-  for (const phase of ended.slice(0, 2)) {
-    const name = meta.barriers[phases.barrier[phase] as number]?.name;
-    const released = relations.releasedBy(phase).filter(({ since }) => since !== undefined).length;
+  for (const alike of alikePhases(launch, relations.phasesEndedBy(event)).slice(0, 2)) {
+    const [phase] = alike as [number];
+    const barriers = alike.map((each) => meta.barriers[phases.barrier[each] as number] as Barrier);
+    const [barrier] = barriers as [Barrier];
+    const ctas = barriers.map(({ rank }) => meta.ctas[rank]);
+    const where = ctas.length > 1 ? ` of CTAs ${ctas.join(" and ")}` : "";
+    const released = alike
+      .flatMap((each) => relations.releasedBy(each))
+      .filter(({ since }) => since !== undefined);
     const how = phases.asynchronous[phase] ? "What it issued later ended" : "It ended";
-    const whom = released ? ` and released ${format.plural(released, "waiting warp")}` : "";
-    parts.push(` ${how} phase ${phases.number[phase]} of ${name}${whom}.`);
+    const whom = released.length ? ` and released ${format.plural(released.length, "waiting warp")}` : "";
+    parts.push(` ${how} phase ${phases.number[phase]} of ${barrierInText(barrier)}${where}${whom}.`);
   }
   return parts.join("");
+}
+
+/** Phases that differ in their CTA only, as a multicast ends them in both of a pair, are told as one. */
+function alikePhases({ phases, meta }: Launch, ended: readonly number[]): number[][] {
+  const groups = new Map<string, number[]>();
+  for (const phase of ended) {
+    const name = meta.barriers[phases.barrier[phase] as number]?.name;
+    const key = `${phases.asynchronous[phase]} ${phases.number[phase]} ${name}`;
+    groups.set(key, [...(groups.get(key) ?? []), phase]);
+  }
+  return [...groups.values()];
 }
 
 /** "at full[1]", "for asynchronous operations", "for lanes of its own warp". */
 export function waitedFor({ waits, meta }: Launch, wait: number): string {
   const barrier = meta.barriers[waits.barrier[wait] as number];
-  if (barrier) return `at ${barrier.name}`;
+  if (barrier) return `at ${barrierInText(barrier)}`;
   const kind = meta.waitKinds[waits.kind[wait] as number];
   if (kind === "async") return "on asynchronous operations";
   if (kind === "warp") return "on other lanes of its warp";

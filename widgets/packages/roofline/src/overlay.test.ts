@@ -1,7 +1,7 @@
 import type { Theme } from "@sglab/core";
 import { expect, test } from "vitest";
 import { spotsOf } from "./model";
-import { rangesIn, selectedPlace } from "./overlay";
+import { placeNames, rangesIn, selectedPlace } from "./overlay";
 import { MACHINE, mark } from "./testing/marks";
 
 const RANGES = { x: [0, 2], y: [12, 14] } as { x: [number, number]; y: [number, number] };
@@ -22,6 +22,57 @@ test("the selected point lies where its axes say, with its roof above it", () =>
   const onRoof = selectedPlace(scene(1), RANGES);
   expect(onRoof?.roof).toBe(onRoof?.y);
   expect(selectedPlace(scene(2), { ...RANGES, x: [1, 2] })?.x).toBe(0);
+});
+
+test("a name stands once beside its point, at the side that has room, and covers neither names nor marks", () => {
+  const named = (label: string, flops: number) => ({ ...mark("emulated", flops), label });
+  const of = (labels: [string, number][], lit: number) => ({
+    ...scene(lit),
+    spots: spotsOf(
+      labels.map(([label, flops]) => named(label, flops)),
+      "X1",
+    ),
+  });
+  const texts = (labels: [string, number][], lit: number) =>
+    placeNames(of(labels, lit), RANGES).map(({ text }) => text);
+  expect(
+    texts(
+      [
+        ["a", 1e7],
+        ["b", 2e7],
+      ],
+      0,
+    ),
+  ).toEqual(["a", "b"]);
+  expect(
+    texts(
+      [
+        ["a", 1e7],
+        ["a", 2e7],
+      ],
+      0,
+    ),
+  ).toEqual(["a"]);
+  expect(
+    texts(
+      [
+        ["a", 1e7],
+        ["b", 1e7],
+      ],
+      2,
+    ),
+  ).toEqual(["b"]); // the selected one's goes before
+  expect(texts([["far away", 1e12]], 1)).toEqual([]); // off the picture
+  expect(
+    texts(
+      Array.from({ length: 9 }, (_, i) => [`p${i}`, (i + 1) * 1e7] as [string, number]),
+      3,
+    ),
+  ).toEqual(["p2"]);
+  expect(placeNames(of([["n".repeat(40), 4.5e7]], 1), RANGES)[0]).toMatchObject({
+    text: `${"n".repeat(27)}…`,
+    anchor: "end",
+  });
 });
 
 test("ranges come from a layout or from a change of one", () => {

@@ -10,6 +10,50 @@ export interface Ranges {
 }
 
 const RING = 10; // px around the selected point
+const NAMED = 8; // of more points only the selected one has its name beside it
+const LONGEST = 28; // characters
+const CHARACTER = 6.6; // px of 12 px text, about
+const LINE = 15; // px
+const BESIDE = 15; // px from a point to its name
+
+export interface Name {
+  text: string;
+  x: number;
+  y: number;
+  anchor: "start" | "end";
+}
+
+/** Which points have their names beside them, and where: the selected one's first, others' where nothing is covered. */
+export function placeNames({ spots, lit, width, height }: Scene, { x, y }: Ranges): Name[] {
+  const inner = [width - MARGIN.l - MARGIN.r, height - MARGIN.t - MARGIN.b] as const;
+  const places = spots.map((spot) => ({
+    label: spot.mark.label,
+    x: (inner[0] * (Math.log10(spot.x) - x[0])) / (x[1] - x[0]),
+    y: inner[1] * (1 - (Math.log10(spot.y) - y[0]) / (y[1] - y[0])),
+  }));
+  const selected = places[lit - 1];
+  const wanted = [...(selected ? [selected] : []), ...(places.length > NAMED ? [] : places)];
+  const named = new Map<string, Name & { left: number; right: number }>();
+  for (const place of wanted) {
+    if (named.has(place.label) || place.x < 0 || place.x > inner[0] || place.y < 0 || place.y > inner[1])
+      continue;
+    const text = place.label.length > LONGEST ? `${place.label.slice(0, LONGEST - 1)}…` : place.label;
+    const long = CHARACTER * text.length;
+    // below and beside the point: above it are its roof's name and the slope
+    const right = place.x + BESIDE + long <= inner[0];
+    const left = right ? place.x + BESIDE : place.x - BESIDE - long;
+    const at = Math.min(place.y + LINE, inner[1] - 4);
+    const covers = (other: { left: number; right: number; y: number }) =>
+      left < other.right && other.left < left + long && Math.abs(at - other.y) < LINE;
+    const marks = places
+      .filter((each) => each !== place)
+      .map((each) => ({ left: each.x - 6, right: each.x + 6, y: each.y + 4 }));
+    if (place !== selected && [...named.values(), ...marks].some(covers)) continue;
+    const x = right ? left : place.x - BESIDE;
+    named.set(place.label, { text, x, y: at, anchor: right ? "start" : "end", left, right: left + long });
+  }
+  return [...named.values()].map(({ text, x, y, anchor }) => ({ text, x, y, anchor }));
+}
 
 /** Where the selected point and its roof lie, in px of the plot's inside; undefined where nothing is selected. */
 export function selectedPlace(
@@ -27,14 +71,19 @@ export function selectedPlace(
   };
 }
 
-/** A ring around the selected point, and a line from it to its roof: what it leaves unused. */
+/** The points' names, a ring around the selected one, and a line from it to its roof: what it leaves unused. */
 export function drawOverlay(svg: SVGElement, scene: Scene, ranges: Ranges): void {
   svg.style.cssText = `left:${MARGIN.l}px;top:${MARGIN.t}px`;
   svg.setAttribute("width", String(scene.width - MARGIN.l - MARGIN.r));
   svg.setAttribute("height", String(scene.height - MARGIN.t - MARGIN.b));
+  const names = placeNames(scene, ranges).map(({ text, x, y, anchor }) => {
+    const made = s("text", { x, y, "text-anchor": anchor, class: "srf-name" });
+    made.textContent = text;
+    return made;
+  });
   const at = selectedPlace(scene, ranges);
   if (!at) {
-    svg.replaceChildren();
+    svg.replaceChildren(...names);
     return;
   }
   const line = { stroke: scene.theme.focus, fill: "none" };
@@ -43,6 +92,7 @@ export function drawOverlay(svg: SVGElement, scene: Scene, ranges: Ranges): void
   svg.replaceChildren(
     ...(at.roof < at.y ? [s("line", { ...line, ...gap, class: "srf-gap" })] : []),
     s("rect", { ...line, ...ring, "stroke-width": 2, class: "srf-ring" }),
+    ...names,
   );
 }
 

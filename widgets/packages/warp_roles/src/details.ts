@@ -177,7 +177,7 @@ function barrierPart(launch: Launch, relations: Relations, event: number, jumps:
     part("Barrier"),
     definitions([
       ["name", linkTo(barrier.name, () => jumps.barrier(index))],
-      ["place", `${barrierPlace(barrier)} of CTA ${meta.ctas[barrier.rank]}`],
+      ["place", barrierPlace(launch, barrier)],
       ["does", meta.actions[actions.action[action] as number] as string],
       ["parity", String(actions.parity[action])],
     ]),
@@ -188,6 +188,8 @@ function causePart(launch: Launch, relations: Relations, event: number, jumps: J
   const wait = relations.waitOf(event);
   const cause = relations.causeOf(event);
   if (wait === undefined && cause === undefined) return [];
+  if (cause === event)
+    return [part("Cause"), definitions([["waited", "not at all: it was the last to arrive"]])];
   const rows: [string, Node | string][] = [];
   if (wait !== undefined) {
     const length = launch.clock.between(launch.waits.since[wait] as number, event);
@@ -205,7 +207,7 @@ function effectPart(launch: Launch, relations: Relations, event: number, jumps: 
   const { phases, meta } = launch;
   return relations.phasesEndedBy(event).flatMap((phase) => {
     const barrier = meta.barriers[phases.barrier[phase] as number];
-    const released = relations.releasedBy(phase);
+    const released = relations.releasedBy(phase).filter((each) => each.event !== event);
     const how = phases.asynchronous[phase] ? "the operation it issued ended" : "it ended";
     const more = released.length - LISTED;
     return [

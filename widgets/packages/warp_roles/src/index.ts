@@ -21,6 +21,7 @@ import {
   whenInSight,
 } from "@sglab/core";
 import { AxisChoice, headerFor } from "@sglab/launch/axis_choice";
+import { choiceOrRecord } from "@sglab/launch/cluster_choice";
 import type { Launch } from "@sglab/launch/data";
 import { firstStep, follow, selectedBefore } from "@sglab/launch/follow";
 import { LaunchLoader } from "@sglab/launch/loader";
@@ -63,8 +64,10 @@ function legendOf(launch: Launch): LegendItem[] {
         ? "from a warp's first instruction to its last: here it waits for a result, or other warps issue"
         : "from a warp's first instruction to its last: here other warps execute",
     },
-    { label: "in flight", look: OPERATION_LOOKS.copy, title: "from issue to completion" },
-    { label: "dotted: who released whom" },
+    ...(launch.operations.size
+      ? [{ label: "in flight", look: OPERATION_LOOKS.copy, title: "from issue to completion" }]
+      : []),
+    ...(launch.waits.size ? [{ label: "who released whom", mark: legendMark("dots") }] : []),
     { label: "now", mark: legendMark("cursor") },
   ];
 }
@@ -83,6 +86,7 @@ function render(context: Context<typeof WARP_ROLES>): void {
   const frame = makeFrame(el, disposer, {
     source,
     transport,
+    readoutLines: 2,
     onEscape: () => pick.clear(),
     tour: { name: "warp_roles", steps: TOUR },
     keys: () => [
@@ -243,7 +247,7 @@ function render(context: Context<typeof WARP_ROLES>): void {
 
   /** All rows and the line that opens the pipelines are in sight, where that can be. */
   function fit(): void {
-    if (shown) timeline.fit(frame.room() - (pipelines.hidden ? 0 : PIPELINES));
+    if (shown) frame.fillRoom(timeline.fit(frame.room() - (pipelines.hidden ? 0 : PIPELINES)));
   }
   const resized = new ResizeObserver(fit);
   for (const each of [frame.root, frame.view, frame.more]) resized.observe(each);
@@ -257,7 +261,7 @@ function render(context: Context<typeof WARP_ROLES>): void {
       frame.setPlaceholder({
         kind: "empty",
         text: "This cluster has executed nothing.",
-        remedy: `${launch.meta.clusters > 1 ? "Choose another cluster, or record" : "Record"} a launch that does some work.`,
+        remedy: `${choiceOrRecord(launch.meta)} a launch that does some work.`,
       });
       return;
     }

@@ -133,18 +133,25 @@ export class Timeline {
     this.#labels.show(model, this.#layout);
   }
 
-  /** Lets flexible rows shrink and grow so that all of the element is at most `room` pixels high. */
-  fit(room: number): void {
+  /**
+   * Lets flexible rows shrink and grow so that all of the element is at most `room` pixels high.
+   *
+   * @returns whether more room would make them higher
+   */
+  fit(room: number): boolean {
     const beside = this.element.offsetHeight - this.#layout.height;
-    if (beside < 0) return; // not laid out
+    if (beside < 0) return false; // not laid out
     const height = flexibleHeight(this.#model, room - beside);
     const flexible = this.#model.rows.filter((row) => row.flexible);
-    if (height === undefined || flexible.every((row) => row.height === height)) return;
+    if (height === undefined) return false;
+    const limited = height < (this.#model.heights?.most ?? height);
+    if (flexible.every((row) => row.height === height)) return limited;
     for (const row of flexible) row.height = height;
     this.#layout = layoutOf(this.#model);
     this.#labels.show(this.#model, this.#layout);
     this.#labels.stress(this.#stressed);
     this.redraw();
+    return limited;
   }
 
   setCursor(x: number, follow: boolean): void {
