@@ -1,38 +1,54 @@
 // Bytes without a descriptor: an array whose rows are a given number of bytes apart.
 
 import { h } from "@sglab/core";
-import { menu } from "@sglab/memory/parts";
+import { button, menu } from "@sglab/memory/parts";
 import { CHUNK_SWIZZLES, type Swizzle, swizzleLabel } from "@sglab/memory/swizzle";
+import { elementAtAddress, elementsOf, onlyElement, type Run } from "./element";
 import { numberInput } from "./field_table";
 import { type Layout, layoutOfRows, refused } from "./layout";
+import { BITS } from "./words";
 
-export const ELEMENTS = ["f16", "bf16", "f32", "e4m3", "u8", "u16", "u32", "s32"] as const;
-export type Element = (typeof ELEMENTS)[number];
-const BITS: Record<Element, number> = {
-  f16: 16,
-  bf16: 16,
-  f32: 32,
-  e4m3: 8,
-  u8: 8,
-  u16: 16,
-  u32: 32,
-  s32: 32,
-};
+/** As accesses say; or bytes, as which everything can be read. */
+const CHOICES = ["accessed", "f16", "bf16", "f32", "f64", "e4m3", "e5m2"] as const;
+const INTEGERS = ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "bytes"] as const;
+export type Reading = (typeof CHOICES)[number] | (typeof INTEGERS)[number];
+const LABELS: Partial<Record<Reading, string>> = { accessed: "as accessed", bytes: "hexadecimal" };
 const MOST = 1 << 16; // bytes drawn together
+const LISTED = 8; // parts with a button
 
 export interface RawEdit {
   name: string;
   start: number;
   bytes: number;
   pitch: number;
-  element: Element;
+  reading: Reading;
   swizzle: Swizzle;
+  /** What accesses say of these bytes. */
+  runs: readonly Run[];
 }
 
-export function layoutOfRaw({ start, bytes, pitch, element, swizzle }: RawEdit): Layout {
+export function layoutOfRaw({ start, bytes, pitch, reading, swizzle, runs }: RawEdit): Layout {
   if (pitch < 16 || pitch % 16)
     return refused([`The row pitch must be a multiple of 16 bytes; got ${pitch}.`]);
-  return layoutOfRows(start - (start % 16), Math.min(bytes, MOST), pitch, element, BITS[element], swizzle);
+  const chosen = reading === "accessed" ? onlyElement(runs) : reading;
+  const bits = BITS[chosen ?? ""];
+  const [from, size] = [start - (start % 16), Math.min(bytes, MOST)];
+  if (chosen && bits) return layoutOfRows(from, size, pitch, chosen, bits, swizzle);
+  const layout = layoutOfRows(from, size, pitch, "", 8, swizzle);
+  const known = (name: string) => (name in BITS ? name : "");
+  const elementOf = (address: number) => (chosen ? "" : known(elementAtAddress(runs, address)));
+  return { ...layout, across: "byte", elementOf };
+}
+
+/** What the elements are taken from, as a sentence. */
+export function saidText(runs: readonly Run[], reading: Reading): string {
+  const found = elementsOf(runs);
+  const known = found.filter((name) => name);
+  if (reading !== "accessed") return `Read as ${LABELS[reading] ?? reading}, as you chose.`;
+  if (!known.length)
+    return "No instruction of this run says what they hold: they are shown in hexadecimal. Choose elements to read them.";
+  const rest = found.length > known.length ? "; in hexadecimal where none says it" : "";
+  return `Elements as the instructions say that compute with them: ${known.join(", ")}${rest}.`;
 }
 
 export interface RawPanel {
@@ -41,17 +57,18 @@ export interface RawPanel {
 }
 
 export function rawPanel(changed: (edit: RawEdit) => void): RawPanel {
-  let now: RawEdit = { name: "", start: 1024, bytes: 1024, pitch: 128, element: "f16", swizzle: "none" };
+  let now: RawEdit | undefined;
   // Kept immediately: a second change may come before the first is shown.
   const change = (part: Partial<RawEdit>) => {
+    if (!now) return;
     now = { ...now, ...part };
     changed(now);
   };
   const pitch = numberInput("row pitch in bytes", { min: 16, step: 16 }, (value) => change({ pitch: value }));
-  const element = menu<Element>(
+  const element = menu<Reading>(
     "elements",
-    ELEMENTS.map((each) => [each, each] as const),
-    (picked) => change({ element: picked }),
+    [...CHOICES, ...INTEGERS].map((each) => [each, LABELS[each] ?? each] as const),
+    (picked) => change({ reading: picked }),
   );
   const swizzle = menu<Swizzle>(
     "chunks",
@@ -59,17 +76,28 @@ export function rawPanel(changed: (edit: RawEdit) => void): RawPanel {
     (picked) => change({ swizzle: picked }),
   );
   const what = h("p", { class: "smv-note" });
+  const parts = h("div", { class: "ssm-row" });
+  const place = (address: number) => `smem+0x${address.toString(16)}`;
+  const partButton = ({ start, end, element: name }: Run) =>
+    button(
+      `${name || "?"} ${place(start)}`,
+      `${name || "Bytes of an unknown kind"}, ${place(start)} to ${place(end)}: show them alone`,
+      () =>
+        change({ name: name || "bytes", start, bytes: end - start, runs: [{ start, end, element: name }] }),
+    );
   return {
-    root: h("div", {}, h("div", { class: "ssm-row" }, pitch.root, element.root, swizzle.root), what),
+    root: h("div", {}, h("div", { class: "ssm-row" }, pitch.root, element.root, swizzle.root), what, parts),
     show(edit) {
       now = edit;
       pitch.show(edit.pitch);
-      element.show(edit.element);
+      element.show(edit.reading);
       swizzle.show(edit.swizzle);
       what.textContent =
-        `${edit.name || "Bytes"}: ${edit.bytes.toLocaleString("en-US")} bytes from smem+0x${edit.start.toString(16)}, ` +
-        `shown as rows of ${edit.pitch.toLocaleString("en-US")} bytes. A kernel that permutes chunks reads them so only where you choose the same permutation. ` +
-        "Press a variable above, or go to an address, to read others.";
+        `${edit.name || "Bytes"}: ${edit.bytes.toLocaleString("en-US")} bytes from ${place(edit.start)}. ${saidText(edit.runs, edit.reading)} ` +
+        "A kernel that permutes chunks reads them so only where you choose the same permutation.";
+      const several = edit.runs.length > 1 && edit.runs.length <= LISTED && edit.reading === "accessed";
+      parts.replaceChildren(...(several ? edit.runs.map(partButton) : []));
+      parts.hidden = !several;
     },
   };
 }

@@ -58,7 +58,8 @@ export function makeView(options: ViewOptions): View {
         selected: model.selected,
         touched: model.isTouched,
         content: model.content,
-        range: model.range,
+        range: model.rangeAt,
+        bytes: model.bytesAt,
         values: model.valuesAt,
         written: model.writtenAt,
       }),
@@ -140,13 +141,16 @@ export function makeView(options: ViewOptions): View {
   }
 
   function drawKey(): void {
-    const { content, range, editor } = model;
+    const { content, ranges } = model;
     const { dark } = theme();
-    const stamp = content === "values" ? `${range.low} ${range.high} ${editor.layout.element}` : String(dark);
+    const stamp = content === "values" ? JSON.stringify([...ranges]) : String(dark);
     if (key.dataset.stamp === stamp) return;
     key.dataset.stamp = stamp;
-    const what = `${editor.layout.element || "u8"}: the first of a chunk, two where there is room; colour: the first, or NaN among them all`;
-    const cells = content === "values" ? [...scaleParts(range, what), unwrittenKey()] : [chunkKey(dark)];
+    const what = "the first of a chunk, two where there is room; colour: the first, or NaN among them all";
+    const scales = [...ranges].flatMap(([element, range], i) =>
+      scaleParts(range, i ? element : `${element}: ${what}`),
+    );
+    const cells = content === "values" ? [...scales, unwrittenKey()] : [chunkKey(dark)];
     key.replaceChildren(momentKey(), ...cells);
   }
 
