@@ -146,11 +146,11 @@ export function makeView(options: ViewOptions): View {
     const stamp = content === "values" ? JSON.stringify([...ranges]) : String(dark);
     if (key.dataset.stamp === stamp) return;
     key.dataset.stamp = stamp;
+    const shown = content === "values" ? [...ranges.keys()].join() : "";
+    resizing ||= shown !== key.dataset.shown; // other lines take other room
+    key.dataset.shown = shown;
     const what = "the first of a chunk, two where there is room; colour: the first, or NaN among them all";
-    const scales = [...ranges].flatMap(([element, range], i) =>
-      scaleParts(range, i ? element : `${element}: ${what}`),
-    );
-    const cells = content === "values" ? [...scales, unwrittenKey()] : [chunkKey(dark)];
+    const cells = content === "values" ? [...scaleParts(ranges, what), unwrittenKey()] : [chunkKey(dark)];
     key.replaceChildren(momentKey(), ...cells);
   }
 
@@ -176,12 +176,12 @@ export function makeView(options: ViewOptions): View {
       model.measureRange();
       const { layout, tile, from } = editor;
       // First what the page has to be measured for, then what changes it: once a drawing is laid out, not between.
+      drawKey();
       fit();
       board.draw(model, theme());
       const width = stripBox.clientWidth;
       grids.drawNow();
       drawStrip(launch.bytes, width);
-      drawKey();
       setText(problem, layout.problems.map((text) => `▲ ${text}`).join(" "));
       setText(bytesTitle, `In memory ${gridTitle(layout)}`);
       setText(logicalTitle, `${PLACES[from]}: ${editor.title(facts.tiles)}`);

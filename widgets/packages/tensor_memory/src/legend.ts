@@ -37,7 +37,7 @@ export function legendParts(
     parts.push(h("span", {}, "nothing that is allocated now has been written"));
   else if (mode === "values") {
     const names = format === "f32" || format === "s32" || format === "hex" ? "" : " (colour: the lowest)";
-    parts.push(...scaleParts(range, `${FORMAT_LABELS[format]}${names}`));
+    parts.push(...scaleParts([[FORMAT_LABELS[format], range]], names));
   } else {
     const seen = new Map<string, HTMLElement>();
     for (const region of regions) {
