@@ -242,7 +242,7 @@ class SharedMemory(MemoryWidget):
         )
         rows = np.flatnonzero((log.copies.address != -1) & (log.copies.map < 0)).tolist()
         copied = {int(log.copies.event[row]): moved.at(int(log.copies.address[row])) for row in rows}
-        extents = {one.instruction.pc: (one.start, one.end) for one in banks}
+        extents = {one.instruction.pc: (one.start, one.end, one.words) for one in banks}
         return element_spans(self._traffic, moved.of, copied, extents)
 
     def _header(self) -> dict[str, Any]:

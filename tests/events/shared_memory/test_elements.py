@@ -50,14 +50,38 @@ def test_a_union_holds_what_was_written_last() -> None:
     """K and V are copied in as halves, with zeros where there are no more tokens; at last sums lie over K."""
     widget = SharedMemory(PagedDecode(tokens=8).session())
     first = widget.elements[0]
-    assert [name for _, name in first["phases"]] == ["f16", "f32"]
+    names = [name for _, name in first["phases"]]
+    assert (names[0], names[-1]) == ("f16", "f32")  # between them, word by word
     (values,) = widget.slices([{"name": "moments", "start": 0, "stop": 1 << 30}])
-    from_, _ = first["phases"][1]
-    assert KINDS[values.array[from_][4]] == "st"
-    assert {name for one in widget.elements for _, name in one["phases"]} == {"f16", "f32"}
+    assert KINDS[values.array[first["phases"][1][0]][4]] == "st"
+    found = {word for one in widget.elements for _, name in one["phases"] for word in name.split("|")}
+    assert found == {"f16", "f32"}
 
 
 def test_boxes_and_operands_of_tensor_cores_have_their_type() -> None:
     found = spans(SharedMemory(mla_sm100(512)))
     assert found[0] == (0x400, 0x36400, ["f16"])
     assert found[1][2] == ["f32"]
+
+
+STRUCTS = """
+struct Best { float value; int index; };
+extern "C" __global__ void argmax(const float* x, int* out) {
+    __shared__ Best best[64];
+    int t = threadIdx.x;
+    best[t] = {x[t], t};
+    __syncthreads();
+    float most = best[0].value; int at = best[0].index;
+    for (int i = 1; i < 64; ++i) if (best[i].value > most) { most = best[i].value; at = best[i].index + t - t; }
+    out[t] = at;
+}
+"""
+
+
+@pytest.mark.skipif(not has_nvcc(), reason="no nvcc")
+def test_members_of_structs_lie_word_by_word() -> None:
+    kernel = sglab.cuda(STRUCTS)["argmax"]
+    widget = SharedMemory(sglab.step(kernel[1, 64], torch.randn(64), torch.zeros(64, dtype=torch.int32)))
+    ((start, end, names),) = spans(widget)
+    assert (start, end, names[-1].split("|")[::2]) == (0x400, 0x600, ["f32", "f32"])
+    assert names[-1].split("|")[1::2] != ["f32", "f32"]

@@ -4,9 +4,9 @@ import { breakable, h } from "@sglab/core";
 import { definitions, findingParts, type Row } from "@sglab/memory/parts";
 import { short } from "@sglab/memory/words";
 import { LINE, smem, WRITTEN } from "./data";
-import { boxRow, type Element, elementHere, type Layout, type MapQuestion } from "./layout";
+import { boxRow, type Element, type Layout, type MapQuestion } from "./layout";
 import type { Area, FrameInfo } from "./protocol";
-import { BITS, hexWords, numbersIn, numbersText, pieceText, swizzleRows } from "./words";
+import { BITS, elementName, elementsText, hexWords, numbersIn, pieceText, swizzleRows } from "./words";
 
 export interface Looked {
   layout: Layout;
@@ -15,6 +15,8 @@ export interface Looked {
   frame: FrameInfo | undefined;
   areas: readonly Area[];
   bytes: (address: number) => ArrayLike<number> | undefined;
+  /** What 16 bytes hold, "" where it is not known. */
+  elementOf: (address: number) => string;
   /** Mask of the 16 bytes that have been written. */
   written: (address: number) => number | undefined;
   /** Of a box: the map and where it starts. */
@@ -42,8 +44,11 @@ function isSet(mask: number, byte: number): boolean {
 }
 
 /** Where one element is, and what it holds. */
-function elementRow({ layout, bytes, written }: Looked, { row, column, address, chunk }: Element): Row {
-  const element = elementHere(layout, address);
+function elementRow(
+  { layout, bytes, written, elementOf }: Looked,
+  { row, column, address, chunk }: Element,
+): Row {
+  const element = elementOf(chunk);
   const bits = BITS[element] ?? layout.elementBits;
   const found = isSet(written(chunk) ?? WRITTEN, address - chunk) ? bytes(chunk) : undefined;
   const number = found && numbersIn(found, element)[Math.floor(((address - chunk) * 8) / bits)];
@@ -70,9 +75,9 @@ export function chunkRows(looked: Looked, address: number): Row[] {
   const mask = looked.written(address) ?? WRITTEN;
   if (bytes && mask === 0) rows.push(["bytes", UNWRITTEN]);
   else if (bytes) {
-    const element = elementHere(layout, address);
+    const element = looked.elementOf(address);
     if (!element) rows.push(["as numbers", UNKNOWN]);
-    else if (mask === WRITTEN) rows.push([`as ${element}`, numbersText(numbersIn(bytes, element))]);
+    else if (mask === WRITTEN) rows.push([`as ${elementName(element)}`, elementsText(bytes, element)]);
     const shown = Array.from(bytes, (byte, i) =>
       isSet(mask, i) ? byte.toString(16).padStart(2, "0") : "··",
     );
@@ -96,10 +101,10 @@ export function chunkText(looked: Looked, address: number): string {
   if (piece && looked.box) lines.push(globalText(looked, piece.line, piece.global, piece.inside));
   if (looked.written(address) === 0) lines.push("not written yet");
   else if (bytes) {
-    const element = elementHere(layout, address);
+    const element = looked.elementOf(address);
     lines.push(
       element
-        ? `${element}: ${numbersText(numbersIn(bytes, element))}`
+        ? `${elementName(element)}: ${elementsText(bytes, element)}`
         : `hexadecimal: ${hexWords(bytes, 4)}`,
     );
   }

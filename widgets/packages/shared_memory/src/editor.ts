@@ -75,7 +75,7 @@ export class Editor {
   openArea({ name, start, bytes }: Pick<Area, "name" | "start" | "bytes">, runs: readonly Run[]): void {
     this.tile = -1;
     this.edited = false;
-    this.edit({ raw: { ...this.raw, name, start, bytes, reading: "accessed", runs } });
+    this.edit({ raw: { ...this.raw, name, start, bytes, reading: "accessed", runs, part: undefined } });
   }
 
   openTile(id: number, facts: Facts, maps: readonly TensorMap[], frame: FrameInfo | undefined): void {

@@ -5,7 +5,7 @@ import type { Range } from "@sglab/memory/cividis";
 import { LINE, readMoments, WRITTEN } from "./data";
 import type { Looked } from "./details";
 import { Editor, tileAt } from "./editor";
-import { type Run, runsIn } from "./element";
+import { elementAtAddress, type Run, runsIn } from "./element";
 import { type Element, elementHere } from "./layout";
 import { questionOfMap } from "./map_panel";
 import type {
@@ -132,8 +132,15 @@ export class Model {
 
   readonly valuesAt = (address: number): number[] | undefined => {
     const bytes = this.bytesAt(address);
-    const element = elementHere(this.editor.layout, address);
+    const element = this.elementOf(address);
     return bytes && element ? numbersIn(bytes, element) : undefined;
+  };
+
+  /** As the open tile has it; outside of it as accesses say. */
+  readonly elementOf = (address: number): string => {
+    const { layout } = this.editor;
+    if (layout.byAddress.has(address)) return elementHere(layout, address);
+    return elementAtAddress(this.#runsOf(address, 16), address);
   };
 
   /** Whether what just happened touched these 16 bytes: of a load or store, its lanes' own addresses count. */
@@ -154,6 +161,7 @@ export class Model {
       frame: this.info,
       areas: this.areas,
       bytes: this.bytesAt,
+      elementOf: this.elementOf,
       written: this.writtenAt,
       box,
       globalBase,
@@ -167,10 +175,12 @@ export class Model {
     const every = Math.max(1, Math.ceil(layout.pieces.length / SAMPLED));
     const values = new Map<string, number[]>();
     layout.pieces.forEach(({ address }, i) => {
-      const element = elementHere(layout, address);
+      const element = this.elementOf(address);
       if (i % every || !element || this.writtenAt(address) !== WRITTEN) return;
       const known = values.get(element) ?? [];
-      known.push(...(this.valuesAt(address) ?? []).filter(Number.isFinite));
+      const numbers = this.valuesAt(address) ?? [];
+      const colored = element.includes("|") ? numbers.slice(0, 1) : numbers; // a struct by its first member
+      known.push(...colored.filter(Number.isFinite));
       values.set(element, known);
     });
     this.ranges.clear();
@@ -181,8 +191,7 @@ export class Model {
     }
   }
 
-  readonly rangeAt = (address: number): Range =>
-    this.ranges.get(elementHere(this.editor.layout, address)) ?? NO_RANGE;
+  readonly rangeAt = (address: number): Range => this.ranges.get(this.elementOf(address)) ?? NO_RANGE;
 
   // Changes
 

@@ -10,6 +10,7 @@ import type { Model } from "./model";
 import { orderControl } from "./order_control";
 import type { Area } from "./protocol";
 import { chunkKey, makeStrip, momentKey, type Strip, unwrittenKey } from "./strip";
+import { elementName } from "./words";
 
 export interface ViewOptions {
   frame: Frame;
@@ -39,6 +40,7 @@ export interface View {
   playOrder(): void;
 }
 
+const COLORS = "the first of a chunk, two where there is room; colour: the first, or NaN among them all";
 const LEAST_TILE = 120; // px
 const SIDE_BY_SIDE = 810; // px of width, as in the style sheet
 const BORDER = 4; // px around a tile
@@ -143,14 +145,23 @@ export function makeView(options: ViewOptions): View {
   function drawKey(): void {
     const { content, ranges } = model;
     const { dark } = theme();
-    const stamp = content === "values" ? JSON.stringify([...ranges]) : String(dark);
+    const stamp = `${content} ${content === "values" ? JSON.stringify([...ranges]) : dark}`;
     if (key.dataset.stamp === stamp) return;
     key.dataset.stamp = stamp;
-    const shown = content === "values" ? [...ranges.keys()].join() : "";
+    const shown = [content, ...ranges.keys()].join();
     resizing ||= shown !== key.dataset.shown; // other lines take other room
     key.dataset.shown = shown;
-    const what = "the first of a chunk, two where there is room; colour: the first, or NaN among them all";
-    const cells = content === "values" ? [...scaleParts(ranges, what), unwrittenKey()] : [chunkKey(dark)];
+    const what = ranges.size ? COLORS : "nothing that is read as numbers has been written";
+    const cells =
+      content === "values"
+        ? [
+            ...scaleParts(
+              Array.from(ranges, ([name, range]) => [elementName(name), range]),
+              what,
+            ),
+            unwrittenKey(),
+          ]
+        : [chunkKey(dark)];
     key.replaceChildren(momentKey(), ...cells);
   }
 

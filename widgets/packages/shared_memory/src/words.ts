@@ -62,8 +62,45 @@ export const BITS: Record<string, number> = {
   ...{ u8: 8, s8: 8, u16: 16, s16: 16, u32: 32, s32: 32, u64: 64, s64: 64 },
 };
 
+/** "f32|s32|f32|s32", the words of an array of structs, one by one; [] of an element type. */
+function wordsOf(element: string): string[] {
+  return element.includes("|") ? element.split("|") : [];
+}
+
+export function isReadable(element: string): boolean {
+  return element in BITS || wordsOf(element).some((word) => word in BITS);
+}
+
+/** "f32+s32" for a struct. */
+export function elementName(element: string): string {
+  const words = wordsOf(element);
+  return words.length ? [...new Set(words)].map((word) => word || "?").join("+") : element;
+}
+
+/** The elements in 16 bytes as text; of a struct, words of which nothing is said in hexadecimal. */
+export function elementsText(bytes: ArrayLike<number>, element: string): string {
+  const words = wordsOf(element);
+  if (!words.length) return numbersText(numbersIn(bytes, element));
+  const hex = hexWords(bytes, 4).split(" ");
+  return words
+    .map((word, i) => (word in BITS ? numbersText(wordNumbers(bytes, word, i)) : `0x${hex[i]}`))
+    .filter((text) => text)
+    .join("  ");
+}
+
+/** Those of its type that begin in a word. */
+function wordNumbers(bytes: ArrayLike<number>, element: string, word: number): number[] {
+  const per = 32 / (BITS[element] as number);
+  const all = numbersIn(bytes, element);
+  if (per < 1) return word % 2 ? [] : [all[word / 2] as number];
+  return all.slice(word * per, word * per + per);
+}
+
 /** The numbers in 16 bytes. */
 export function numbersIn(bytes: ArrayLike<number>, element: string): number[] {
+  const members = wordsOf(element);
+  if (members.length)
+    return members.flatMap((member, i) => (member in BITS ? wordNumbers(bytes, member, i) : []));
   const at = (i: number) => bytes[i] ?? 0;
   const words = (size: number) => Array.from({ length: 16 / size }, (_, i) => i * size);
   const u16 = (i: number) => at(i) | (at(i + 1) << 8);
