@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sglab.emulator.nan_kinds import tensors_in
 from sglab.emulator.register_types import Statement
 from sglab.events.recorded_launch import RecordedLaunch
 from sglab.events.tables import GLOBAL
@@ -82,6 +83,13 @@ class MovedElements:
             for register in self._values(pc):
                 self._moved.setdefault(register, kind)
         self._spread(self._moved)
+
+    @classmethod
+    def of_launch(cls, launch: Any, log: RecordedLaunch) -> MovedElements:
+        """Of a launch (LaunchRecord) and its recording."""
+        kernel = launch.kernel
+        tensors = tensors_in((launch.keep, [held.tensor for held in launch.tensors]))
+        return cls(kernel.code.kernel.statements(), kernel.module.ptx, log, elements_of_tensors(tensors))
 
     def of(self, pc: int) -> Moved:
         """What an instruction loads, stores or updates."""

@@ -11,8 +11,7 @@ import traitlets
 
 from sglab.emulator.bank_conflicts import InstructionBanks, bank_conflicts
 from sglab.emulator.captures import Capture, CapturedLaunch
-from sglab.emulator.moved_elements import MovedElements, elements_of_tensors
-from sglab.emulator.nan_kinds import tensors_in
+from sglab.emulator.moved_elements import MovedElements
 from sglab.emulator.session import Session
 from sglab.events.async_groups import async_groups
 from sglab.events.cluster.columns import readable
@@ -235,11 +234,8 @@ class SharedMemory(MemoryWidget):
         }
 
     def _elements(self, banks: Sequence[InstructionBanks]) -> list[ElementSpan]:
-        launch, log = self.session.launch, self.recording
-        tensors = tensors_in((launch.keep, [held.tensor for held in launch.tensors]))
-        moved = MovedElements(
-            launch.kernel.code.kernel.statements(), launch.kernel.module.ptx, log, elements_of_tensors(tensors)
-        )
+        log = self.recording
+        moved = MovedElements.of_launch(self.session.launch, log)
         rows = np.flatnonzero((log.copies.address != -1) & (log.copies.map < 0)).tolist()
         copied = {int(log.copies.event[row]): moved.at(int(log.copies.address[row])) for row in rows}
         extents = {one.instruction.pc: (one.start, one.end, one.words) for one in banks}

@@ -103,7 +103,7 @@ def test_bytes_never_written_are_named_and_hatched(host: Host) -> None:
     said = page.locator("[data-panel=array] .smv-note")
     expect(said).to_contain_text(": f32, f16.")  # sums lie over a part of the halves
     page.locator(".sg-widget").press("Home")
-    expect(said).to_contain_text(": f16.")
+    expect(said).to_contain_text(": f16, f32.")
     elements.select_option("bf16")
     page.locator(".sg-widget").press("End")
     expect(details).to_contain_text("as bf16")  # what a reader picks stays

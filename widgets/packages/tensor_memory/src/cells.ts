@@ -2,12 +2,14 @@
 
 import { TensorWindow } from "@sglab/core";
 import { pixelOf, type Range } from "@sglab/memory/cividis";
-import { type Format, firstNumber } from "@sglab/memory/words";
+import { FORMATS, type Format, firstNumber } from "@sglab/memory/words";
 import { COLUMNS, LANES, type Region } from "./data";
 import type { TensorMemorySource } from "./protocol";
 
 const CHUNK = 64; // columns fetched at a time
 const SAMPLE = 5; // lanes
+/** Where nothing is known of a format's numbers yet. */
+export const NOTHING: Range = { low: 0, high: 0 };
 
 export class Cells {
   #window: TensorWindow;
@@ -36,23 +38,35 @@ export class Cells {
     return this.#window.row(base + column)?.[lane];
   }
 
-  /** The 2nd and the 98th percentile of the finite numbers in initialised cells, from every `SAMPLE`th lane. */
-  range(bases: readonly number[], written: readonly Uint8Array[], format: Format): Range {
-    const values: number[] = [];
+  /** The 2nd and the 98th percentile of the finite numbers in initialised cells, from every `SAMPLE`th lane,
+   * of each format: numbers of several kinds have no common scale. `formats`: of the CTAs' cells, as numbers in FORMATS. */
+  ranges(
+    bases: readonly number[],
+    written: readonly Uint8Array[],
+    formats: readonly Uint8Array[],
+  ): Map<Format, Range> {
+    const values = FORMATS.map((): number[] => []);
     bases.forEach((base, cta) => {
       const mask = written[cta] as Uint8Array;
+      const read = formats[cta] as Uint8Array;
       for (let column = 0; column < COLUMNS; column++) {
         const words = anyWritten(mask, column) ? this.column(base, column) : undefined;
         if (!words) continue;
         for (let lane = column % SAMPLE; lane < LANES; lane += SAMPLE) {
-          const value = mask[column * LANES + lane] ? firstNumber(words[lane] as number, format) : Number.NaN;
-          if (Number.isFinite(value)) values.push(value);
+          const at = column * LANES + lane;
+          if (!mask[at]) continue;
+          const value = firstNumber(words[lane] as number, FORMATS[read[at] as number] as Format);
+          if (Number.isFinite(value)) values[read[at] as number]?.push(value);
         }
       }
     });
-    const sorted = Float64Array.from(values).sort();
-    const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))] ?? 0;
-    return { low: at(0.02), high: at(0.98) };
+    const found = new Map<Format, Range>();
+    for (const [i, format] of FORMATS.entries()) {
+      const sorted = Float64Array.from(values[i] ?? []).sort();
+      const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))] ?? 0;
+      if (sorted.length) found.set(format, { low: at(0.02), high: at(0.98) });
+    }
+    return found;
   }
 }
 
@@ -75,8 +89,14 @@ export class CellImage {
   constructor(private cells: Cells) {}
 
   /** `key` names the frame. */
-  of(key: string, base: number, written: Uint8Array, format: Format, range: Range): Picture {
-    const full = `${key} ${base} ${format} ${range.low} ${range.high} ${this.cells.arrivals}`;
+  of(
+    key: string,
+    base: number,
+    written: Uint8Array,
+    formats: Uint8Array,
+    ranges: ReadonlyMap<Format, Range>,
+  ): Picture {
+    const full = `${key} ${base} ${JSON.stringify([...ranges])} ${this.cells.arrivals}`;
     if (this.#key === full) return this.#picture;
     this.#key = full;
     const { canvas } = this.#picture;
@@ -91,8 +111,9 @@ export class CellImage {
       if (!words) continue;
       for (let lane = 0; lane < LANES; lane++) {
         if (!written[column * LANES + lane]) continue;
+        const format = FORMATS[formats[column * LANES + lane] as number] as Format;
         const value = firstNumber(words[lane] as number, format);
-        pixels[lane * COLUMNS + column] = pixelOf(value, range);
+        pixels[lane * COLUMNS + column] = pixelOf(value, ranges.get(format) ?? NOTHING);
         if (Number.isNaN(value)) nans.push(lane, column);
       }
     }

@@ -12,7 +12,7 @@ const LABELS: Record<string, string> = {
   written: STATES[1],
   read: STATES[2],
   dead: STATES[3],
-  stored: "stored by warps, no MMA takes it",
+  stored: "stored or copied there, no A or D of an MMA",
 };
 
 function key(swatch: HTMLElement, text: string): HTMLElement {
@@ -27,8 +27,7 @@ export function legendParts(
   facts: Facts,
   mode: Mode,
   regions: readonly Region[],
-  format: Format,
-  range: Range,
+  ranges: ReadonlyMap<Format, Range>,
   dark: boolean,
   warp: { rank: number; warp: number } | undefined,
 ): HTMLElement[] {
@@ -36,8 +35,9 @@ export function legendParts(
   if (mode === "values" && !regions.some(({ state }) => state > 0))
     parts.push(h("span", {}, "nothing that is allocated now has been written"));
   else if (mode === "values") {
-    const names = format === "f32" || format === "s32" || format === "hex" ? "" : " (colour: the lowest)";
-    parts.push(...scaleParts([[FORMAT_LABELS[format], range]], names));
+    const packed = [...ranges.keys()].some((format) => !["f32", "s32", "hex"].includes(format));
+    const scales = Array.from(ranges, ([format, range]) => [FORMAT_LABELS[format], range] as [string, Range]);
+    parts.push(...scaleParts(scales, packed ? "colour: the lowest" : ""));
   } else {
     const seen = new Map<string, HTMLElement>();
     for (const region of regions) {

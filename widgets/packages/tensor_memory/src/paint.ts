@@ -2,7 +2,8 @@
 
 import { sharedPaint, type Theme } from "@sglab/core";
 import { inkFor } from "@sglab/memory/cividis";
-import { firstNumber, textOf } from "@sglab/memory/words";
+import { FORMATS, type Format, firstNumber, textOf } from "@sglab/memory/words";
+import { NOTHING } from "./cells";
 import { COLUMNS, LANES, QUARTER } from "./data";
 import { LEFT, paintHeads, TOP } from "./heads";
 import { type Category, categoryOf } from "./looks";
@@ -152,7 +153,7 @@ function paintTexts(
   scale: Size,
   plot: Size,
 ): void {
-  const { viewport, written, format, range } = scene;
+  const { viewport, written, formats, ranges } = scene;
   const lastColumn = Math.min(COLUMNS, Math.ceil(viewport.column + plot.width / scale.width));
   const lastLane = Math.min(LANES, Math.ceil(viewport.lane + plot.height / scale.height));
   context.font = `11px ${scene.theme.codeFont}`;
@@ -162,10 +163,11 @@ function paintTexts(
     const words = scene.words(column);
     for (let lane = Math.floor(viewport.lane); words && lane < lastLane; lane++) {
       const word = words[lane] as number;
+      const format = FORMATS[formats[column * LANES + lane] as number] as Format;
       const value = firstNumber(word, format);
       if (!written[column * LANES + lane] || Number.isNaN(value)) continue;
       const box = boxOf(lane, 1, column, 1);
-      context.fillStyle = inkFor(value, range);
+      context.fillStyle = inkFor(value, ranges.get(format) ?? NOTHING);
       context.fillText(
         textOf(word, format),
         box.x + box.width / 2,

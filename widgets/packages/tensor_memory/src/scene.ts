@@ -15,8 +15,9 @@ export interface Scene {
   theme: Theme;
   rank: number;
   mode: Mode;
-  format: Format;
-  range: Range;
+  /** Of its cells, as numbers in FORMATS. */
+  formats: Uint8Array;
+  ranges: ReadonlyMap<Format, Range>;
   regions: readonly Region[];
   allocations: readonly Allocation[];
   written: Uint8Array;
