@@ -81,8 +81,8 @@ def tile_of(what: str | Layout | ComposedLayout | Fragment, element: str = "f16"
         ValueError: no such layout, fragment, element, order or width, or more than 16,384 elements.
     """
     if isinstance(what, str):
-        names = ("mma.", "ldmatrix", "wgmma", "tcgen05")
-        what = fragment(what) if what.strip().startswith(names) else parse(what)
+        names = ("mma", "ldmatrix", "stmatrix", "movmatrix", "wgmma", "tcgen05")
+        what = fragment(what) if what.strip().lower().startswith(names) else parse(what)
     if isinstance(what, Fragment):
         return _of_fragment(what)
     if element not in BITS:

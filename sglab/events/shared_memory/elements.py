@@ -93,6 +93,8 @@ class _Table:
 
 def _phases(table: _Table, edges: Ints, names: Sequence[str]) -> dict[int, Phases]:
     """By segment between two edges, what it holds since when."""
+    if not len(table.moment):
+        return {}
     first, last = np.searchsorted(edges, table.start), np.searchsorted(edges, table.end)
     # A row for each word and each segment that it speaks of, by segment and time.
     count = last - first
