@@ -1,4 +1,4 @@
-"""Layouts as people write them: `(8,(4,2)):(4,(1,32))`, `Sw<3,4,3> o (8,64):(64,1)`, `logical_divide(16:1, 4:2)`."""
+"""Layouts as people write them: `(8,(4,2)):(4,(1,32))`, `Sw<3,3,3> o (8,64):(64,1)`, `logical_divide(16:1, 4:2)`."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ FUNCTIONS: dict[str, tuple[int, int, Callable[..., Any]]] = {
     "right_inverse": (1, 1, algebra.right_inverse),
     "zipped_divide": (2, 9, _zipped_divide),
 }
-EXPECTED = "write (8,(4,2)):(4,(1,32)), Sw<3,4,3> o (8,64):(64,1), or a function of layouts: " + ", ".join(FUNCTIONS)
+EXPECTED = "write (8,(4,2)):(4,(1,32)), Sw<3,3,3> o (8,64):(64,1), or a function of layouts: " + ", ".join(FUNCTIONS)
 COORDINATES = "strides that are coordinates (1@0, E<0>), as of a TMA tensor, lead to no address"
 REFUSED = {
     "-": "shapes and strides are 0 or more here: count from the other end",
