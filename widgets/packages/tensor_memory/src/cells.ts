@@ -2,9 +2,13 @@
 
 import { TensorWindow } from "@sglab/core";
 import { pixelOf, type Range } from "@sglab/memory/cividis";
-import { FORMATS, type Format, firstNumber } from "@sglab/memory/words";
+import { firstNumber } from "@sglab/memory/words";
 import { COLUMNS, LANES, type Region } from "./data";
 import type { TensorMemorySource } from "./protocol";
+import type { Kind, Reads } from "./reading";
+
+/** Of each kind of numbers; undefined where there are none. */
+export type Ranges = readonly (Range | undefined)[];
 
 const CHUNK = 64; // columns fetched at a time
 const SAMPLE = 5; // lanes
@@ -39,34 +43,29 @@ export class Cells {
   }
 
   /** The 2nd and the 98th percentile of the finite numbers in initialised cells, from every `SAMPLE`th lane,
-   * of each format: numbers of several kinds have no common scale. `formats`: of the CTAs' cells, as numbers in FORMATS. */
-  ranges(
-    bases: readonly number[],
-    written: readonly Uint8Array[],
-    formats: readonly Uint8Array[],
-  ): Map<Format, Range> {
-    const values = FORMATS.map((): number[] => []);
+   * of each kind: numbers of several kinds have no common scale. */
+  ranges(bases: readonly number[], written: readonly Uint8Array[], { kinds, masks }: Reads): Ranges {
+    const values = kinds.map((): number[] => []);
     bases.forEach((base, cta) => {
       const mask = written[cta] as Uint8Array;
-      const read = formats[cta] as Uint8Array;
+      const read = masks[cta] as Uint8Array;
       for (let column = 0; column < COLUMNS; column++) {
         const words = anyWritten(mask, column) ? this.column(base, column) : undefined;
         if (!words) continue;
         for (let lane = column % SAMPLE; lane < LANES; lane += SAMPLE) {
           const at = column * LANES + lane;
           if (!mask[at]) continue;
-          const value = firstNumber(words[lane] as number, FORMATS[read[at] as number] as Format);
-          if (Number.isFinite(value)) values[read[at] as number]?.push(value);
+          const number = read[at] as number;
+          const value = firstNumber(words[lane] as number, (kinds[number] as Kind).format);
+          if (Number.isFinite(value)) values[number]?.push(value);
         }
       }
     });
-    const found = new Map<Format, Range>();
-    for (const [i, format] of FORMATS.entries()) {
-      const sorted = Float64Array.from(values[i] ?? []).sort();
+    return values.map((numbers) => {
+      const sorted = Float64Array.from(numbers).sort();
       const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))] ?? 0;
-      if (sorted.length) found.set(format, { low: at(0.02), high: at(0.98) });
-    }
-    return found;
+      return sorted.length ? { low: at(0.02), high: at(0.98) } : undefined;
+    });
   }
 }
 
@@ -93,10 +92,11 @@ export class CellImage {
     key: string,
     base: number,
     written: Uint8Array,
-    formats: Uint8Array,
-    ranges: ReadonlyMap<Format, Range>,
+    { kinds, masks }: Reads,
+    rank: number,
+    ranges: Ranges,
   ): Picture {
-    const full = `${key} ${base} ${JSON.stringify([...ranges])} ${this.cells.arrivals}`;
+    const full = `${key} ${base} ${JSON.stringify(ranges)} ${this.cells.arrivals}`;
     if (this.#key === full) return this.#picture;
     this.#key = full;
     const { canvas } = this.#picture;
@@ -105,15 +105,16 @@ export class CellImage {
     canvas.height = LANES;
     const context = canvas.getContext("2d") as CanvasRenderingContext2D;
     const image = context.createImageData(COLUMNS, LANES);
+    const read = masks[rank] as Uint8Array;
     const pixels = new Uint32Array(image.data.buffer);
     for (let column = 0; column < COLUMNS; column++) {
       const words = anyWritten(written, column) ? this.cells.column(base, column) : undefined;
       if (!words) continue;
       for (let lane = 0; lane < LANES; lane++) {
         if (!written[column * LANES + lane]) continue;
-        const format = FORMATS[formats[column * LANES + lane] as number] as Format;
-        const value = firstNumber(words[lane] as number, format);
-        pixels[lane * COLUMNS + column] = pixelOf(value, ranges.get(format) ?? NOTHING);
+        const number = read[column * LANES + lane] as number;
+        const value = firstNumber(words[lane] as number, (kinds[number] as Kind).format);
+        pixels[lane * COLUMNS + column] = pixelOf(value, ranges[number] ?? NOTHING);
         if (Number.isNaN(value)) nans.push(lane, column);
       }
     }

@@ -14,17 +14,15 @@ import {
   Transport,
   watchTheme,
 } from "@sglab/core";
-import type { Range } from "@sglab/memory/cividis";
 import { followSession } from "@sglab/memory/following";
 import { showDetails } from "@sglab/memory/parts";
-import type { Format } from "@sglab/memory/words";
-import { Cells, writtenMask } from "./cells";
+import { Cells, type Ranges, writtenMask } from "./cells";
 import { makeControls, ZOOM_STEP } from "./controls";
 import { addressText, parseAddress, readMoments, readRegions } from "./data";
 import { type CellPlace, detailParts } from "./details";
 import { legendParts } from "./legend";
 import { MODE_LABELS, MODES, type Mode } from "./looks";
-import { formatMask, type Reading } from "./reading";
+import { type Reading, type Reads, readsOf } from "./reading";
 import { baseOf, lookedAt, makeStage, type Shown, type StageState } from "./stage";
 import { describe, eventsOf, granularitiesOf } from "./track";
 import type { Facts } from "./words";
@@ -71,7 +69,7 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
   let shown: Shown | undefined;
   let mode: Mode = "owner";
   let reading: Reading = "own";
-  let ranges: ReadonlyMap<Format, Range> = new Map();
+  let ranges: Ranges = [];
   let rangeKey = "";
   let selected: CellPlace | undefined;
   let tile = -1;
@@ -85,7 +83,7 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
       shown,
       mode,
       reading,
-      formats: formats(),
+      reads: reads(),
       ranges,
       selected,
       warp: selectedWarp(),
@@ -149,16 +147,12 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
   }
 
   /** Of each CTA shown; made again when the moment or the choice is another. */
-  let masks: { shown: Shown; reading: Reading; of: Uint8Array[] } | undefined;
-  function formats(): Uint8Array[] {
-    if (!facts || !shown) return [];
-    if (masks?.shown !== shown || masks.reading !== reading) {
-      const { regions } = shown;
-      const known = facts;
-      const of = known.launch.ctas.map((_, rank) => formatMask(known, reading, regions, rank));
-      masks = { shown, reading, of };
-    }
-    return masks.of;
+  let known: { shown: Shown; reading: Reading; of: Reads } | undefined;
+  function reads(): Reads {
+    if (!facts || !shown) return { kinds: [], masks: [] };
+    if (known?.shown !== shown || known.reading !== reading)
+      known = { shown, reading, of: readsOf(facts, reading, shown.regions, facts.launch.ctas.length) };
+    return known.of;
   }
 
   /** The range of colours follows the words of the whole moment. */
@@ -167,7 +161,7 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
     if (mode !== "values" || key === rangeKey) return;
     rangeKey = key;
     const bases = now.facts.launch.ctas.map((_, rank) => baseOf(now, rank));
-    ranges = cells.ranges(bases, now.shown.written, now.formats);
+    ranges = cells.ranges(bases, now.shown.written, now.reads);
   }
 
   const redrawFrame = framed(() => {
@@ -187,7 +181,10 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
         following.goToEvent(event),
       ),
     );
-    replaceChanged(legend, legendParts(now.facts, mode, now.shown.regions, ranges, dark, now.warp));
+    replaceChanged(
+      legend,
+      legendParts(now.facts, mode, now.shown.regions, now.reads.kinds, ranges, dark, now.warp),
+    );
   });
   const redraw = () => redrawFrame.schedule();
   disposer.add(() => redrawFrame.cancel());

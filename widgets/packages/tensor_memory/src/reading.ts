@@ -1,6 +1,6 @@
 // How the words of tensor memory are read: as a reader chose, or as the matrices and instructions there say.
 
-import { FORMATS, type Format } from "@sglab/memory/words";
+import type { Format } from "@sglab/memory/words";
 import { COLUMNS, LANES, type Region } from "./data";
 import type { Facts } from "./words";
 
@@ -24,20 +24,43 @@ export function formatOf(facts: Facts, reading: Reading, region: Region | undefi
   return OF_ELEMENTS[element ?? ""] ?? UNKNOWN;
 }
 
-/** The formats of a CTA's cells, as numbers in FORMATS. */
-export function formatMask(
-  facts: Facts,
-  reading: Reading,
-  regions: readonly Region[],
-  cta: number,
-): Uint8Array {
-  const mask = new Uint8Array(COLUMNS * LANES).fill(FORMATS.indexOf(reading === "own" ? UNKNOWN : reading));
-  if (reading !== "own") return mask;
-  for (const r of regions) {
-    if (r.cta !== cta || r.state === 0) continue;
-    const number = FORMATS.indexOf(formatOf(facts, reading, r));
-    for (let column = r.column; column < r.column + r.columns; column++)
-      mask.fill(number, column * LANES + r.lane, column * LANES + r.lane + r.lanes);
+/** What is read alike and has one scale of colours: a matrix's cells, or those of matrices of one letter. */
+export interface Kind {
+  format: Format;
+  /** "S", "O", "D1"; "" of what is no matrix's. */
+  of: string;
+}
+
+/** How cells are read: each is of one of the kinds. */
+export interface Reads {
+  kinds: Kind[];
+  /** Of each CTA's cells, numbers in `kinds`. */
+  masks: Uint8Array[];
+}
+
+const APART = 3; // results with a scale each; of more the numbers are compared
+
+/** Scores and what they become differ by orders of magnitude: S and O each have a scale, and D0 and D1. */
+function scaleOf(facts: Facts, region: Region): string {
+  const tile = facts.tiles[region.tile];
+  if (!tile) return "";
+  const letter = tile.name.replace(/\d+$/, "");
+  const alike = facts.tiles.filter(({ name }) => name.startsWith(letter)).length;
+  return letter === "D" && alike > 1 && alike <= APART ? tile.name : letter;
+}
+
+export function readsOf(facts: Facts, reading: Reading, regions: readonly Region[], ctas: number): Reads {
+  const kinds: Kind[] = [{ format: reading === "own" ? UNKNOWN : reading, of: "" }];
+  const masks = Array.from({ length: ctas }, () => new Uint8Array(COLUMNS * LANES));
+  if (reading !== "own") return { kinds, masks };
+  for (const region of regions) {
+    const mask = masks[region.cta];
+    if (!mask || region.state === 0) continue;
+    const kind: Kind = { format: formatOf(facts, reading, region), of: scaleOf(facts, region) };
+    let number = kinds.findIndex(({ format, of }) => format === kind.format && of === kind.of);
+    if (number < 0) number = kinds.push(kind) - 1;
+    for (let column = region.column; column < region.column + region.columns; column++)
+      mask.fill(number, column * LANES + region.lane, column * LANES + region.lane + region.lanes);
   }
-  return mask;
+  return { kinds, masks };
 }

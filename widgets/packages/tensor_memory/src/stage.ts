@@ -1,15 +1,14 @@
 // The maps of the CTAs shown, panned and zoomed together.
 
 import { Disposer, type Frame, h, type Theme } from "@sglab/core";
-import type { Range } from "@sglab/memory/cividis";
-import { FORMATS, type Format } from "@sglab/memory/words";
-import { CellImage, type Cells } from "./cells";
+import type { Format } from "@sglab/memory/words";
+import { CellImage, type Cells, type Ranges } from "./cells";
 import { COLUMNS, KINDS, LANES, type Region } from "./data";
 import { type CellPlace, cellText, type Looked } from "./details";
 import type { Mode } from "./looks";
 import { type MapView, mapView } from "./map_view";
 import type { FrameInfo, Launch } from "./protocol";
-import type { Reading } from "./reading";
+import type { Reading, Reads } from "./reading";
 import type { Scene } from "./scene";
 import { clamp, reveal, type Viewport, WHOLE, zoomAt } from "./viewport";
 import type { Facts } from "./words";
@@ -32,9 +31,8 @@ export interface StageState {
   shown: Shown;
   mode: Mode;
   reading: Reading;
-  /** Of each CTA's cells, as numbers in FORMATS. */
-  formats: Uint8Array[];
-  ranges: ReadonlyMap<Format, Range>;
+  reads: Reads;
+  ranges: Ranges;
   selected: CellPlace | undefined;
   /** The selected warp's number, if it is one of a CTA shown. */
   warp: { rank: number; warp: number } | undefined;
@@ -103,8 +101,8 @@ function touchedBy({ facts, shown }: StageState, rank: number): number[][] {
   return moments.cta[last] === launch.ctas[rank] ? [place] : [];
 }
 
-function formatAt({ formats }: StageState, { rank, lane, column }: CellPlace): Format {
-  return FORMATS[formats[rank]?.[column * LANES + lane] ?? 0] as Format;
+function formatAt({ reads }: StageState, { rank, lane, column }: CellPlace): Format {
+  return reads.kinds[reads.masks[rank]?.[column * LANES + lane] ?? 0]?.format ?? "hex";
 }
 
 /** Where there is something to see: what just happened, or what was written first. */
@@ -146,9 +144,8 @@ export function makeStage({
   function scene(rank: number): Scene | undefined {
     const now = state();
     if (!now) return undefined;
-    const { facts, shown, mode, reading, ranges, selected, tile, warp } = now;
+    const { facts, shown, mode, reading, reads, ranges, selected, tile, warp } = now;
     const written = shown.written[rank] as Uint8Array;
-    const formats = now.formats[rank] as Uint8Array;
     const key = `${revision()} ${shown.number} ${reading}`;
     const image = images[rank];
     return {
@@ -156,12 +153,14 @@ export function makeStage({
       theme: theme(),
       rank,
       mode,
-      formats,
+      read: reads.masks[rank] as Uint8Array,
+      kinds: reads.kinds,
       ranges,
       regions: shown.regions,
       allocations: shown.info.allocations[rank] ?? [],
       written,
-      picture: mode === "values" ? image?.of(key, baseOf(now, rank), written, formats, ranges) : undefined,
+      picture:
+        mode === "values" ? image?.of(key, baseOf(now, rank), written, reads, rank, ranges) : undefined,
       words: (column) => cells.column(baseOf(now, rank), column),
       viewport,
       touched: touchedBy(now, rank),

@@ -1,8 +1,7 @@
-import { FORMATS } from "@sglab/memory/words";
 import { describe, expect, test } from "vitest";
 import { KINDS, type Kind, logicalOf, type Moments, parseAddress, type Region, regionAt } from "./data";
 import type { Launch, Tile } from "./protocol";
-import { formatMask, formatOf } from "./reading";
+import { formatOf, readsOf } from "./reading";
 import { eventsOf, granularitiesOf } from "./track";
 import {
   allocatorOf,
@@ -223,10 +222,23 @@ describe("what cells are read as", () => {
     expect(formatOf(known, "s32", region({ tile: 0 }))).toBe("s32");
   });
 
-  test("is known of every cell", () => {
-    const mask = formatMask(known, "own", [region({ tile: 1, column: 8, lane: 32, lanes: 32 })], 0);
-    const at = (lane: number, column: number) => FORMATS[mask[column * 128 + lane] as number];
-    expect([at(32, 8), at(63, 11), at(64, 8), at(32, 12)]).toEqual(["f16x2", "f16x2", "hex", "hex"]);
-    expect(new Set(formatMask(known, "f32", [], 0))).toEqual(new Set([FORMATS.indexOf("f32")]));
+  test("is known of every cell, with a scale for each matrix", () => {
+    const regions = [region({ tile: 1, column: 8, lane: 32, lanes: 32 }), region({ tile: 0, column: 32 })];
+    const { kinds, masks } = readsOf(known, "own", regions, 1);
+    const at = (lane: number, column: number) => kinds[masks[0]?.[column * 128 + lane] as number];
+    expect([at(32, 8), at(63, 11), at(0, 35)]).toEqual([
+      { format: "f16x2", of: "A" },
+      { format: "f16x2", of: "A" },
+      { format: "f32", of: "D" },
+    ]);
+    expect([at(64, 8), at(32, 12)]).toEqual([kinds[0], kinds[0]]);
+    expect(kinds[0]).toEqual({ format: "hex", of: "" });
+    expect(readsOf(known, "s32", regions, 1).kinds).toEqual([{ format: "s32", of: "" }]);
+  });
+
+  test("results of two products have a scale each", () => {
+    const two = { ...known, tiles: [TILES[0], { ...TILES[0], name: "D1" }] as Tile[] };
+    const { kinds } = readsOf(two, "own", [region({ tile: 0 }), region({ tile: 1, column: 64 })], 1);
+    expect(kinds.map(({ of }) => of)).toEqual(["", "D0", "D1"]);
   });
 });
