@@ -50,6 +50,7 @@ class InstructionBanks:
         permuted: passes had every address been permuted so, by name in PERMUTATIONS.
         first: event of its first execution.
         start, end: the bytes that it touched, as offsets in shared memory.
+        words: which of the four words of 16 bytes, as a mask: of a struct's member not all.
     """
 
     instruction: Instruction
@@ -62,6 +63,7 @@ class InstructionBanks:
     first: int
     start: int
     end: int
+    words: int = 15
 
 
 def permute(addresses: Ints, name: str) -> Ints:
@@ -157,4 +159,9 @@ def _counted(
         first=events[0],
         start=int(touched.min()),
         end=int(touched.max()) + nbytes,
+        words=_mask((touched[:, None] + np.arange(0, nbytes, min(4, nbytes))) // 4 % 4),
     )
+
+
+def _mask(bits: Ints) -> int:
+    return sum(1 << bit for bit in np.unique(bits).tolist())

@@ -71,7 +71,7 @@ def copied_kind(kinds: dict[str, str]) -> str:
 def tensor_kinds(launch: Any) -> list[tuple[int, int, str]]:
     """Address, bytes and type of what a launch's tensors hold, "" where it is no floats: the tensors, and after them
     what lies around them in their storages."""
-    tensors = [*_tensors((launch.keep, [held.tensor for held in launch.tensors]))]
+    tensors = [*tensors_in((launch.keep, [held.tensor for held in launch.tensors]))]
     exact, around = [], []
     for tensor in tensors:
         kind = DTYPES.get(str(tensor.dtype).removeprefix("torch."), "")
@@ -83,16 +83,17 @@ def tensor_kinds(launch: Any) -> list[tuple[int, int, str]]:
     return exact + around
 
 
-def _tensors(value: Any) -> Iterator[Any]:
+def tensors_in(value: Any) -> Iterator[Any]:
+    """The tensors of arguments, lists and tensor descriptors."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list | tuple):
         for each in value:
-            yield from _tensors(each)
+            yield from tensors_in(each)
     elif hasattr(value, "untyped_storage"):
         yield value
     elif hasattr(value, "base"):  # a tensor descriptor, or Triton's reinterpreting wrapper
-        yield from _tensors(value.base)
+        yield from tensors_in(value.base)
 
 
 def moved_registers(statements: Iterable[Statement], kinds: dict[str, str]) -> set[str]:

@@ -66,28 +66,32 @@ def fragment(name: str) -> Fragment:
     """A fragment by its name, such as those of FRAGMENTS.
 
     Args:
-        name: `mma.m16n8k16.f16.A` (B, C; m8 with f64), `ldmatrix.x4` or `ldmatrix.x4.trans`, `wgmma.m64n64k16.f16.D`
+        name: `mma.m16n8k16.f16.A` (B, C, D; m8 with f64), `ldmatrix.x4` or `stmatrix.x4.trans`, `wgmma.m64n64k16.f16.D`
             (A in registers), `tcgen05.ld.16x64b.x4`, `tcgen05.mma.m64n32.D` (with `.cta_group::2`: of the pair's first
             CTA).
 
     Raises:
         ValueError: no such name, or sizes that the instruction does not have.
     """
+    read = re.sub(r"\.[abcd]$", lambda operand: operand.group().upper(), name.strip().lower())
     for pattern, make in _MAKERS:
-        match = pattern.fullmatch(name.strip())
+        match = pattern.fullmatch(read)
         if match:
-            return make(name.strip(), *match.groups())
+            return make(read, *match.groups())
     raise ValueError(f"fragment {name!r}: expected a name such as {', '.join(list(FRAGMENTS)[::4])}")
 
 
 def _mma(name: str, m: str, k: str, element: str, operand: str) -> Fragment:
     rows, depth, bits = int(m), int(k), _bits(name, element)
     per = max(1, 32 // bits)
-    steps, rest = divmod(depth, 4 * per)
-    if rest or not 1 <= steps <= 4 or (rows == 8 and bits < 64 and steps > 1):
-        raise ValueError(
-            f"fragment {name!r}: mma.sync has no k{k} for m{m}n8 of {element}; expected k{4 * per} or k{8 * per}"
-        )
+    depths = _MMA_DEPTHS.get((rows, element), ())
+    if (rows, depth, element) == (8, 4, "f16"):
+        raise ValueError(f"fragment {name!r}: mma.m8n8k4 of f16 is for Volta: quad pairs of lanes share its operands")
+    if depth not in depths:
+        some = sorted({f"m{m}n8k{at}" for (m, known), all_ in _MMA_DEPTHS.items() for at in all_ if known == element})
+        known = f"expected {' or '.join(some)}" if some else f"it multiplies {', '.join(_MMA_ELEMENTS)}"
+        raise ValueError(f"fragment {name!r}: mma.sync has no m{m}n8k{k} of {element}; {known}")
+    steps = depth // (4 * per)
     halves = rows // 8
 
     def a(row: int, column: int) -> Owner:
@@ -98,7 +102,7 @@ def _mma(name: str, m: str, k: str, element: str, operand: str) -> Fragment:
         step, inner = divmod(row, 4 * per)
         return Owner(column * 4 + inner // per, step, inner % per)
 
-    if operand == "C":
+    if operand in "CD":
         kept = "f64" if bits == 64 else "s32" if bits < 8 or element in ("s8", "u8") else "f32"
         return _accumulator(name, rows, 8, kept, "mma.sync adds to it and returns it so")
     said = f"mma.sync reads operand {operand} so"
@@ -119,7 +123,7 @@ def _accumulator(name: str, rows: int, columns: int, element: str, said: str) ->
     return Fragment(name, rows, columns, element, lanes, columns // 8 * 2 * halves, 1, "registers", said, owner)
 
 
-def _ldmatrix(name: str, count: str, trans: str | None) -> Fragment:
+def _matrices(name: str, verb: str, count: str, trans: str | None) -> Fragment:
     matrices = int(count)
 
     def owner(row: int, column: int) -> Owner:
@@ -127,14 +131,19 @@ def _ldmatrix(name: str, count: str, trans: str | None) -> Fragment:
         outer, along = (column, inner) if trans else (inner, column)
         return Owner(4 * outer + along // 2, number, along % 2)
 
-    said = "ldmatrix hands out the 16-byte rows that lanes 0–7, 8–15, … point to so" + (", transposed" if trans else "")
+    did = "hands out" if verb == "ldmatrix" else "collects"
+    said = f"{verb} {did} the 16-byte rows that lanes 0–7, 8–15, … point to so" + (", transposed" if trans else "")
     return Fragment(name, 8 * matrices, 8, "b16", 32, matrices, 2, "registers", said, owner)
 
 
 def _wgmma(name: str, n: str, k: str, element: str, operand: str) -> Fragment:
     columns, depth, bits = int(n), int(k), _bits(name, element)
+    if element not in _WGMMA_ELEMENTS:
+        raise ValueError(f"fragment {name!r}: wgmma multiplies {', '.join(_WGMMA_ELEMENTS)}, got {element!r}")
     if columns % 8 or not 8 <= columns <= 256 or depth * bits != 256:
         raise ValueError(f"fragment {name!r}: wgmma has n of 8, 16, … 256 and k{256 // bits} for {element}")
+    if element in ("s8", "u8") and columns > 32 and columns % 16:
+        raise ValueError(f"fragment {name!r}: wgmma of {element} has n of 8, 16, 24, 32, 48, 64, 80, … 256")
     if operand == "D":
         kept = "s32" if element in ("s8", "u8") else "f32"
         return _accumulator(name, 64, columns, kept, "wgmma leaves D in a warpgroup's registers so")
@@ -203,9 +212,22 @@ def _bits(name: str, element: str) -> int:
 
 _LOADS = {"32x32b": (32, 1, 1), "16x64b": (16, 2, 1), "16x128b": (16, 4, 2), "16x256b": (16, 8, 4)}
 """Shape of tcgen05.ld -> lanes, and columns and registers of one repetition."""
+_MMA_DEPTHS = {
+    **{(16, element): (8, 16) for element in ("f16", "bf16")},
+    **{(16, element): (16, 32) for element in ("e4m3", "e5m2", "s8", "u8")},
+    **{(16, element): (32, 64) for element in ("s4", "u4")},
+    **{(8, element): (16,) for element in ("s8", "u8")},
+    **{(8, element): (32,) for element in ("s4", "u4")},
+    (16, "tf32"): (4, 8),
+    (16, "f64"): (4, 8, 16),
+    (8, "f64"): (4,),
+}
+"""(M, element) -> K of mma.sync, of dense products whose lanes hold the operands in quads."""
+_MMA_ELEMENTS = list(dict.fromkeys(element for _, element in _MMA_DEPTHS))
+_WGMMA_ELEMENTS = ("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8")
 _MAKERS: list[tuple[re.Pattern[str], Callable[..., Fragment]]] = [
-    (re.compile(r"mma\.m(16|8)n8k(\d+)\.(\w+)\.([ABC])"), _mma),
-    (re.compile(r"ldmatrix\.x([124])(\.trans)?"), _ldmatrix),
+    (re.compile(r"mma\.m(16|8)n8k(\d+)\.(\w+)\.([ABCD])"), _mma),
+    (re.compile(r"(ldmatrix|stmatrix)\.x([124])(\.trans)?"), _matrices),
     (re.compile(r"wgmma\.m64n(\d+)k(\d+)\.(\w+)\.([AD])"), _wgmma),
     (re.compile(r"tcgen05\.ld\.(32x32b|16x64b|16x128b|16x256b)\.x(\d+)(\.pack::16b)?"), _tcgen05_ld),
     (re.compile(r"tcgen05\.mma\.m(\d+)n(\d+)(\.cta_group::2)?\.D"), _tcgen05_mma),

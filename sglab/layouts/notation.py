@@ -1,4 +1,4 @@
-"""Layouts as people write them: `(8,(4,2)):(4,(1,32))`, `Sw<3,4,3> o (8,64):(64,1)`, `logical_divide(16:1, 4:2)`."""
+"""Layouts as people write them: `(8,(4,2)):(4,(1,32))`, `Sw<3,3,3> o (8,64):(64,1)`, `logical_divide(16:1, 4:2)`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 from . import algebra
 from .layout import ComposedLayout, IntTuple, Layout, Swizzle
+from .pasted import plain_notation
 
-TOKEN = re.compile(r"\s*(?:(\d+)|(Sw(?:izzle)?\s*<)|([a-z_]+)|([(),:<>∘]))")
+TOKEN = re.compile(r"\s*(?:(\d+)|(S(?:w(?:izzle)?)?\s*<)|([a-z_]+)|([(),:<>∘]))")
 MOST = 1 << 20
 """The largest integer that may be typed."""
 
@@ -21,12 +22,13 @@ def parse(text: str) -> Layout | ComposedLayout:
         text: `shape:stride`, or a shape alone (dense, first mode contiguous); `A o B` composes, from right to left;
             `Sw<bits,base,shift>` is a swizzle, the leftmost of a composition; functions: coalesce(A), complement(A, n),
             composition(A, B), left_inverse(A), logical_divide(A, B), logical_product(A, B), right_inverse(A),
-            zipped_divide(A, B, …).
+            zipped_divide(A, B, …). What CuTe prints and what its programs write is read, too: `S<3,4,3> o 0 o
+            (_8,_64):(_64,_1)`, `Layout<Shape<_8,_4>, Stride<_4,_1>>`, `make_layout(…)`.
 
     Raises:
         ValueError: not such a text, or no such layout; the message says where and what is expected.
     """
-    return _Reader(text).layout()
+    return _Reader(plain_notation(text)).layout()
 
 
 class _Reader:
@@ -37,7 +39,9 @@ class _Reader:
         while at < len(text.rstrip()):
             match = TOKEN.match(text, at)
             if not match:
-                raise ValueError(f"layout {text!r}: cannot read {text[at:].strip()[:12]!r}; {EXPECTED}")
+                rest = text[at:].strip()
+                refused = next((said for start, said in REFUSED.items() if rest.startswith(start)), EXPECTED)
+                raise ValueError(f"layout {text!r}: cannot read {rest[:12]!r}; {refused}")
             token = match.group().strip()
             self.tokens.append((match.end() - len(token), "Sw<" if match.group(2) else token))
             at = match.end()
@@ -161,4 +165,10 @@ FUNCTIONS: dict[str, tuple[int, int, Callable[..., Any]]] = {
     "right_inverse": (1, 1, algebra.right_inverse),
     "zipped_divide": (2, 9, _zipped_divide),
 }
-EXPECTED = "write (8,(4,2)):(4,(1,32)), Sw<3,4,3> o (8,64):(64,1), or a function of layouts: " + ", ".join(FUNCTIONS)
+EXPECTED = "write (8,(4,2)):(4,(1,32)), Sw<3,3,3> o (8,64):(64,1), or a function of layouts: " + ", ".join(FUNCTIONS)
+COORDINATES = "strides that are coordinates (1@0, E<0>), as of a TMA tensor, lead to no address"
+REFUSED = {
+    "-": "shapes and strides are 0 or more here: count from the other end",
+    "@": COORDINATES,
+    "E<": COORDINATES,
+}

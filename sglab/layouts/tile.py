@@ -81,8 +81,8 @@ def tile_of(what: str | Layout | ComposedLayout | Fragment, element: str = "f16"
         ValueError: no such layout, fragment, element, order or width, or more than 16,384 elements.
     """
     if isinstance(what, str):
-        names = ("mma.", "ldmatrix", "wgmma", "tcgen05")
-        what = fragment(what) if what.strip().startswith(names) else parse(what)
+        names = ("mma", "ldmatrix", "stmatrix", "movmatrix", "wgmma", "tcgen05")
+        what = fragment(what) if what.strip().lower().startswith(names) else parse(what)
     if isinstance(what, Fragment):
         return _of_fragment(what)
     if element not in BITS:
@@ -129,12 +129,26 @@ def _of_layout(layout: Layout | ComposedLayout, bits: int, order: str, lane_byte
         f"{nbytes} bytes a lane{less}, "
         f"{ORDERS[order]}: {_plural(total, 'pass', 'passes')} through the banks, {least} without conflicts."
     )
+    said += _of_bytes(layout, bits)
     return Tile(
         text=str(layout), space="smem", rows=rows, columns=columns, element_bits=bits,
         place_rows=int(places.max()) // line + 1, place_columns=line, place=_flat(places), lane=_flat(lane),
         register=_flat(np.full_like(lane, -1)), part=_flat(number * 0), group=_flat(group), phase=_flat(phase),
         steps=tuple(_access(i, use, nbytes) for i, use in enumerate(uses)), uses=uses, said=said,
     )  # fmt: skip
+
+
+def _of_bytes(layout: Layout | ComposedLayout, bits: int) -> str:
+    """A swizzle of byte addresses, as TMA's are printed, taken for one of elements."""
+    if not isinstance(layout, ComposedLayout):
+        return ""
+    swizzle, wanted = layout.swizzle, 4 - (bits // 8).bit_length() + 1
+    if bits <= 8 or swizzle.base != 4 or swizzle.shift != 3:
+        return ""
+    return (
+        f" {swizzle} permutes elements, here {2 * bits} bytes at a time; of byte addresses, as TMA and smem_ptr "
+        f"have it, it is Sw<{swizzle.bits},{wanted},{swizzle.shift}> for elements of {bits} bits."
+    )
 
 
 def _vector(places: npt.NDArray[np.int64], bits: int, lane_bytes: int) -> tuple[int, bool]:

@@ -22,7 +22,7 @@ EXAMPLES = {
     "(8,(4,2)):(4,(1,32))": "CuTe: a nested mode",
     "(32,32):(32,1)": "CuTe: 32 × 32, rows contiguous",
     "(32,32):(33,1)": "CuTe: the same, each row padded",
-    "Sw<3,4,3> o (8,64):(64,1)": "CuTe: a swizzle of bytes",
+    "Sw<3,4,3> o smem_ptr[16b](unset) o (8,64):(64,1)": "CuTe: a swizzle of bytes, as it prints it",
     "logical_divide((8,16):(16,1), (4,8):(1,8))": "CuTe: a tile divided",
 }
 SHARED = {"128B": (32, 64), "64B": (32, 32), "32B": (32, 16), "none": (32, 16)}

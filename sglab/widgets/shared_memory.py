@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 import traitlets
 
-from sglab.emulator.bank_conflicts import bank_conflicts
+from sglab.emulator.bank_conflicts import InstructionBanks, bank_conflicts
 from sglab.emulator.captures import Capture, CapturedLaunch
+from sglab.emulator.moved_elements import MovedElements
 from sglab.emulator.session import Session
 from sglab.events.async_groups import async_groups
 from sglab.events.cluster.columns import readable
 from sglab.events.log import EventLog
-from sglab.events.shared_memory import KINDS, window_areas
+from sglab.events.shared_memory import KINDS, ElementSpan, element_spans, window_areas
 
 from .base import asset, command
 from .following import failure_told
 from .memory import MemoryWidget
-from .shared_memory_rows import banks_dict, map_dict, pipeline_dict, tile_dict
+from .shared_memory_rows import banks_dict, map_dict, pipeline_dict, span_dict, tile_dict
 
 LINE = 128
 """Bytes of a row of the tensor `bytes`: all 32 banks once."""
@@ -43,7 +44,7 @@ class SharedMemory(MemoryWidget):
     """
 
     bundle = "shared_memory"
-    format = 1
+    format = 2
     _module = asset("shared_memory.js")
     _css = asset("shared_memory.css")
 
@@ -52,6 +53,10 @@ class SharedMemory(MemoryWidget):
     maps: traitlets.List[Any] = traitlets.List(help="the tensor maps that copies used").tag(sync=True)
     pipelines: traitlets.List[Any] = traitlets.List(help="cp.async groups, by warp and lanes").tag(sync=True)
     banks: traitlets.List[Any] = traitlets.List(help="passes through the banks, by instruction").tag(sync=True)
+
+    elements: traitlets.List[Any] = traitlets.List(help="what accesses say that bytes hold, and since when").tag(
+        sync=True
+    )
 
     session: Session
 
@@ -224,8 +229,17 @@ class SharedMemory(MemoryWidget):
             "tiles": [tile_dict(number, tile) for number, tile in enumerate(self._traffic.tiles)],
             "pipelines": [pipeline_dict(one) for one in async_groups(recording, self._cta)],
             "banks": [banks_dict(one) for one in banks],
+            "elements": [span_dict(one) for one in self._elements(banks)],
             "maps": [map_dict(number, info) for number, info in enumerate(recording.maps)],
         }
+
+    def _elements(self, banks: Sequence[InstructionBanks]) -> list[ElementSpan]:
+        log = self.recording
+        moved = MovedElements.of_launch(self.session.launch, log)
+        rows = np.flatnonzero((log.copies.address != -1) & (log.copies.map < 0)).tolist()
+        copied = {int(log.copies.event[row]): moved.at(int(log.copies.address[row])) for row in rows}
+        extents = {one.instruction.pc: (one.start, one.end, one.words) for one in banks}
+        return element_spans(self._traffic, moved.of, copied, extents)
 
     def _header(self) -> dict[str, Any]:
         nbytes = self._window() - 1024

@@ -7,7 +7,7 @@ from typing import Any
 
 from sglab.emulator.bank_conflicts import InstructionBanks
 from sglab.events.async_groups import AsyncPipeline
-from sglab.events.shared_memory import SharedTile, element_bits
+from sglab.events.shared_memory import ElementSpan, SharedTile, element_bits
 
 GROUPS = 1000
 """Groups of cp.async that are listed per warp: the first."""
@@ -47,5 +47,9 @@ def pipeline_dict(pipeline: AsyncPipeline) -> dict[str, Any]:
 
 
 def banks_dict(one: InstructionBanks) -> dict[str, Any]:
-    fields = {key: value for key, value in vars(one).items() if key != "instruction"}
+    fields = {key: value for key, value in vars(one).items() if key not in ("instruction", "words")}
     return {"pc": one.instruction.pc, **fields}
+
+
+def span_dict(span: ElementSpan) -> dict[str, Any]:
+    return {"start": span.start, "end": span.end, "phases": [list(phase) for phase in span.phases]}

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import traitlets
 
+from sglab.emulator.moved_elements import MovedElements
 from sglab.events.cluster.columns import readable
 from sglab.events.log import MMA_KINDS, EventLog
 from sglab.events.tensor_memory import TensorMatrix, cta_group, uses_tensor_memory
 from sglab.events.tensor_memory.cells import COLUMNS, LANES
-from sglab.events.tensor_memory.writes import UNIT
+from sglab.events.tensor_memory.writes import KINDS, UNIT
 
 from .base import asset, command
 from .following import failure_told
@@ -39,11 +40,12 @@ class TensorMemory(MemoryWidget):
     """
 
     bundle = "tensor_memory"
-    format = 1
+    format = 2
     _module = asset("tensor_memory.js")
     _css = asset("tensor_memory.css")
 
     tiles: traitlets.List[Any] = traitlets.List(help="the matrices that MMAs keep in tensor memory").tag(sync=True)
+    elements: traitlets.Dict[str, Any] = traitlets.Dict(help="what loads and stores move, by pc").tag(sync=True)
 
     def __init__(self, launch: Launched, log: EventLog | None = None, *, cta: int = 0, saved_moments: int = 6) -> None:
         super().__init__(launch, log, saved_moments, needs_session=False)
@@ -67,9 +69,19 @@ class TensorMemory(MemoryWidget):
         self._moments = self._traffic.events
         self._roles = self.roles_of(self._ctas)
         self._names = matrix_names(self._traffic.tiles, self._traffic.moments, self._roles, self._ctas)
+        self._elements = self._moved(log)
         self._code = self.code_of(self._traffic.moments[:, 3].tolist())
         self._clusters = list(dict.fromkeys(tuple(self.pair_of(each, group)) for each in range(min(total, 4096))))
         self._show()
+
+    def _moved(self, log: EventLog) -> dict[str, str]:
+        if self.session is None:
+            return {}  # nor are there words to be read
+        kinds = [KINDS.index(kind) for kind in ("ld", "st")]
+        moments = self._traffic.moments
+        moved = MovedElements.of_launch(self.session.launch, log)
+        pcs = np.unique(moments[np.isin(moments[:, 4], kinds), 3]).tolist()
+        return {str(pc): element for pc in pcs if (element := moved.of(pc).element)}
 
     def _empty(self) -> str:
         name = self.recording.kernel
@@ -155,6 +167,7 @@ class TensorMemory(MemoryWidget):
             launch_key=f"{id(self)} {self._runs} {self._ctas}",
             code=self._code,
             tiles=_tiles(self._traffic.tiles, self._names),
+            elements=self._elements,
             header=self._header(),
         )
 

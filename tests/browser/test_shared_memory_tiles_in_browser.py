@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -187,7 +189,8 @@ def test_a_plain_array_shows_the_permutation_that_the_kernel_made(host: Host) ->
     page.get_by_label("row pitch in bytes").press("Enter")
     page.get_by_label("chunks", exact=True).select_option("256B_rows")
     elements = page.get_by_label("elements", exact=True)
-    expect(elements).to_have_value("f32")  # as which the union is written last: sums of the warps
+    said = page.locator("[data-panel=array] .smv-note")
+    expect(said).to_contain_text("f32")  # as which the union is written last: sums of the warps
     elements.select_option("f16")  # as which K lay there
     go = page.get_by_label("Go to an address in shared memory")
     go.fill(f"smem+{0x400 + 5 * 256 + 6 * 16:#x}")  # row 5, place 6
@@ -234,9 +237,9 @@ def test_values_have_a_legend_of_their_own(host: Host) -> None:
     expect(key).to_contain_text("16-byte chunk of the matrix row")
     page.locator(".sg-widget").press("v")
     expect(key).to_contain_text(
-        "f16: the first of a chunk, two where there is room; colour: the first, or NaN among them all"
+        "the first of a chunk, two where there is room; colour: the first, or NaN among them all"
     )
-    expect(key).to_contain_text("≤ −4")
+    expect(key).to_contain_text("f16 ≤ −4")
     expect(key).not_to_contain_text("16-byte chunk of the matrix row")
     page.locator(".sg-widget").press("v")
     expect(key).to_contain_text("16-byte chunk of the matrix row")
@@ -270,4 +273,55 @@ def test_the_array_that_is_open_at_first_has_the_type_of_its_accesses(host: Host
     session = kernel.session(gpu.EmulatedDevice("sm_90a"), grid=1, block=64, args=[torch.zeros(64)])
     page = show(host, SharedMemory(session))
     page.get_by_role("tab", name="plain array").click()
-    expect(page.get_by_label("elements", exact=True)).to_have_value("f32")
+    expect(page.locator("[data-panel=array] .smv-note")).to_contain_text(
+        "Elements as the instructions say that compute with them: f32."
+    )
+
+
+SEVERAL = """.version 8.8
+.target sm_90a
+.address_size 64
+.extern .shared .align 16 .b8 mem[];
+.visible .entry several(.param .u64 out)
+{
+.reg .b32 %r<9>;
+mov.u32 %r1, %tid.x; shl.b32 %r1, %r1, 2; mov.u32 %r2, mem; add.u32 %r1, %r1, %r2;
+mov.b32 %r3, 0x3c00bc00; add.f16x2 %r4, %r3, %r3;
+st.shared.b32 [%r1], %r4;
+mov.b32 %r5, 0x3fc00000; add.f32 %r6, %r5, %r5;
+st.shared.b32 [%r1+128], %r6;
+mov.b32 %r7, 7; st.shared.b32 [%r1+256], %r7;
+ret;
+}
+"""
+
+
+def test_dynamic_shared_memory_has_each_part_in_its_own_type(host: Host) -> None:
+    kernel = gpu.Module(SEVERAL, "several.ptx")["several"]
+    session = kernel.session(gpu.EmulatedDevice("sm_90a"), grid=1, block=32, smem=384, args=[torch.zeros(64)])
+    page = show(host, SharedMemory(session, tab="array"))
+    widget, details = page.locator(".sg-widget"), page.locator(".sg-details")
+    said = page.locator("[data-panel=array] .smv-note")
+    expect(said).to_contain_text("f16, f32; in hexadecimal where none says it.")
+    widget.press("v")  # also where a launch has no tiles
+    expect(page.get_by_role("button", name="values")).to_have_attribute("aria-pressed", "true")
+    widget.press("End")
+    key = page.locator(".ssm-row").filter(has_text="now:")
+    expect(key).to_contain_text("f16 ≤ −2")
+    expect(key).to_contain_text("f32 ≤ 3")
+    go = page.get_by_label("Go to an address in shared memory")
+    for address, shown in (
+        ("0x400", "−2 2 −2 2"),
+        ("0x480", "3 3 3 3"),
+        ("0x500", "no instruction says what they hold"),
+    ):
+        go.fill(f"smem+{address}")
+        go.press("Enter")
+        expect(details).to_contain_text(re.compile(r"\s+".join(shown.split())))
+    page.get_by_role("button", name="f32, smem+0x480 to smem+0x500: show them alone").click()
+    expect(page.locator(".sg-heading").filter(has_text="In memory")).to_contain_text("smem+0x480 to smem+0x500")
+    expect(said).to_contain_text(": f32.")
+    page.keyboard.press("Home")  # the pressed button is still there, and so is the focus
+    expect(page.locator(".sg-transport")).to_contain_text("step 0 of 3")
+    page.get_by_role("button", name="All parts together").click()
+    expect(said).to_contain_text("f16, f32")

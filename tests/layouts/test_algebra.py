@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import random
 
 import pytest
 from hypothesis import given
@@ -176,6 +178,10 @@ def test_a_swizzle_undoes_itself_and_moves_only_its_bits(bits: int, base: int, m
         ("composition((6,2):(8,2), 5:3)", "2 does not divide the shape 5"),
         ("(0,4):(1,1)", "at least 1"),
         ("9999999999:1", "more than 1048576"),
+        ("(4,8):(-8,1)", "0 or more here"),
+        ("(8,4):(1@0,1@1)", "strides that are coordinates"),
+        ("(8,4):(E<0>,E<1>)", "strides that are coordinates"),
+        ("Layout<Shape<_8,_4>,", "cannot read"),
     ],
 )
 def test_what_is_no_layout_is_said(text: str, said: str) -> None:
@@ -189,3 +195,51 @@ def test_a_swizzle_stays_before_what_is_composed() -> None:
     plain = parse("composition((8,8):(8,1), (4,2):(1,32))")
     assert isinstance(made, ComposedLayout) and text_of(made.shape) == "(4,2)"
     assert values(made) == [Swizzle(2, 0, 3)(each) for each in values(plain)]
+
+
+@pytest.mark.parametrize(
+    ("pasted", "plain"),
+    [
+        ("(_8,_4):(_4,_1)", "(8,4):(4,1)"),
+        ("S<3,4,3> o 0 o (8,64):(64,1)", "Sw<3,4,3> o (8,64):(64,1)"),
+        ("Sw<3,4,3> o _0 o (_8,(_4,2)):(_64,(_1,32))", "Sw<3,4,3> o (8,(4,2)):(64,(1,32))"),
+        ("Sw<3,4,3> o smem_ptr[16b](unset) o (_8,_64):(_64,_1)", "Sw<3,3,3> o (8,64):(64,1)"),
+        ("Sw<2,4,3> o smem_ptr[8b](unset) o (_8,_64):(_64,_1)", "Sw<2,4,3> o (8,64):(64,1)"),
+        ("Sw<3,4,3> o smem_ptr[32b](0x400) o (_8,_32):(_32,_1)", "Sw<3,2,3> o (8,32):(32,1)"),
+        ("Layout<Shape<_8,_4>, Stride<_4,_1>>;", "(8,4):(4,1)"),
+        (
+            "cute::Layout<cute::Shape<_8, Shape<Int<4>, C<2>>>, Stride<_4,Stride<_1,Int<32>>>>{}",
+            "(8,(4,2)):(4,(1,32))",
+        ),
+        ("make_layout(make_shape(_8{}, Int<4>{}), make_stride(4, 1))", "(8,4):(4,1)"),
+        ("cute.make_layout((8, (4, 2)), stride=(4, (1, 32)))", "(8,(4,2)):(4,(1,32))"),
+        ("logical_divide(make_layout(16), make_layout(4, 2))", "logical_divide(16:1, 4:2)"),
+    ],
+)
+def test_what_cute_prints_and_its_programs_write_is_read(pasted: str, plain: str) -> None:
+    assert parse(pasted) == parse(plain)
+
+
+@pytest.mark.parametrize("letters", range(40))
+def test_pasted_noise_ends_in_a_sentence(letters: int) -> None:
+    draw = random.Random(letters)
+    parts = [
+        "Layout<",
+        "Shape<",
+        "Stride<",
+        "_8",
+        "Int<4>",
+        "(",
+        ")",
+        ",",
+        ":",
+        ">",
+        "make_layout(",
+        "{}",
+        "o",
+        "0",
+        " ",
+    ]
+    text = "".join(draw.choices(parts, k=24))
+    with contextlib.suppress(ValueError):
+        parse(text)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sglab._core import tensor
-from sglab.layouts import FRAGMENTS, Fragment, fragment
+from sglab.layouts import FRAGMENTS, Fragment, fragment, tile_of
 from tests.support.emulator.fragment_layouts import A_LAYOUTS, B_LAYOUTS, C_LAYOUTS
 from tests.support.emulator.fragment_layouts import fragment as cute_fragment
 from tests.support.emulator.tensor_core_ptx import vector
@@ -165,7 +165,16 @@ def test_no_two_elements_have_one_place(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("mma.m16n8k7.f16.A", "mma.sync has no k7"),
+        ("mma.m16n8k7.f16.A", "mma.sync has no m16n8k7 of f16; expected m16n8k16 or m16n8k8"),
+        ("mma.m16n8k32.f16.A", "expected m16n8k16 or m16n8k8"),
+        ("mma.m16n8k64.e4m3.A", "expected m16n8k16 or m16n8k32"),
+        ("mma.m8n8k8.f16.A", "mma.sync has no m8n8k8 of f16"),
+        ("mma.m8n8k4.f16.A", "Volta"),
+        ("mma.m8n8k4.tf32.B", "mma.sync has no m8n8k4 of tf32"),
+        ("mma.m16n8k8.f32.A", "it multiplies f16, bf16"),
+        ("wgmma.m64n64k8.f32.A", "wgmma multiplies f16, bf16, tf32"),
+        ("wgmma.m64n64k4.f64.D", "wgmma multiplies f16, bf16, tf32"),
+        ("wgmma.m64n40k32.s8.D", "n of 8, 16, 24, 32, 48"),
         ("mma.m16n8k16.f99.A", "expected an element among"),
         ("wgmma.m64n12k16.f16.D", "n of 8, 16, … 256"),
         ("tcgen05.ld.16x256b.x64", "up to 32"),
@@ -177,3 +186,11 @@ def test_what_is_no_fragment_is_said(name: str, said: str) -> None:
     with pytest.raises(ValueError) as raised:
         fragment(name)
     assert said in str(raised.value)
+
+
+def test_names_are_read_as_people_write_them() -> None:
+    assert fragment("MMA.m16n8k16.F16.a").name == tile_of("Mma.m16n8k16.f16.a").text == "mma.m16n8k16.f16.A"
+    (d, c) = (fragment(f"mma.m16n8k16.f16.{operand}") for operand in "DC")
+    assert list(d.owners()) == list(c.owners())
+    (stored, loaded) = (fragment(f"{name}.x4") for name in ("stmatrix", "ldmatrix"))
+    assert list(stored.owners()) == list(loaded.owners()) and "stmatrix collects" in stored.instruction

@@ -102,3 +102,13 @@ def test_bad_tiles_and_accesses_are_named() -> None:
         bank_use(range(33), 4)
     with pytest.raises(ValueError, match="1 to 16 bytes"):
         bank_use([0], 32)
+
+
+def test_a_swizzle_of_byte_addresses_is_told_from_one_of_elements() -> None:
+    """What CuTe prints before a pointer, typed without the pointer, would leave bank conflicts."""
+    told = tile_of("Sw<3,4,3> o (8,64):(64,1)").said
+    assert "permutes elements, here 32 bytes at a time" in told and "it is Sw<3,3,3> for elements of 16 bits" in told
+    for text, element in (("Sw<3,3,3> o (8,64):(64,1)", "f16"), ("Sw<3,4,3> o (8,128):(128,1)", "e4m3")):
+        assert "permutes elements" not in tile_of(text, element).said
+    pasted = tile_of("Sw<3,4,3> o smem_ptr[16b](unset) o (_8,_64):(_64,_1)")
+    assert sum(use.passes for use in pasted.uses) == sum(use.least for use in pasted.uses)

@@ -3,6 +3,7 @@
 import { type Cell, CellGrid, type Disposer, lookOf, type Rect, type Theme, type Tooltip } from "@sglab/core";
 import { BANKS } from "@sglab/memory/banks";
 import type { Tile } from "./model";
+import { type Line, labelsOf, reachOf } from "./reach";
 import { cellLabels, elementText, type Label, ranges } from "./words";
 
 export interface Scene {
@@ -73,19 +74,6 @@ function hueOf(tile: Tile, i: number): number {
   return tile.shown.space === "smem" ? Math.floor((tile.byte(i) % 128) / 16) : (tile.lane[i] as number) % 8;
 }
 
-/** The elements of one lane's part of an access that lie side by side: their first and last column on this side. */
-interface Reach {
-  first: number;
-  last: number;
-}
-
-/** One row of a side: which element is in a column, what it says, how far its lane's part reaches. */
-interface Line {
-  at: (column: number) => number | undefined;
-  labels: (element: number) => readonly string[];
-  columns: number;
-}
-
 function paintElement(
   context: CanvasRenderingContext2D,
   theme: Theme,
@@ -112,11 +100,8 @@ function paintElement(
   else if (column === reach.last && together) {
     // too narrow for every element: once for all that a lane takes
     const width = (reach.last - reach.first + 1) * rect.width;
-    write(
-      context,
-      { ...rect, x: rect.x + rect.width - width, width },
-      line.labels(line.at(reach.first) ?? i),
-    );
+    const labels = labelsOf(reach, line, tile.shown.space === "smem");
+    write(context, { ...rect, x: rect.x + rect.width - width, width }, labels);
   }
   if (group === lit - 1) {
     context.fillStyle = shown ? ink : theme.text;
@@ -130,17 +115,6 @@ function paintElement(
     outline(context, rect, theme.background, 5);
     outline(context, rect, theme.focus, 3);
   }
-}
-
-/** How far a lane's part of an access reaches on both sides of a cell. */
-function reachOf(tile: Tile, i: number, column: number, { at, columns }: Line): Reach {
-  const reach = { first: column, last: column };
-  if (tile.shown.space !== "smem") return reach;
-  const same = (other: number | undefined) =>
-    other !== undefined && tile.lane[other] === tile.lane[i] && tile.group[other] === tile.group[i];
-  while (reach.first > 0 && same(at(reach.first - 1))) reach.first -= 1;
-  while (reach.last < columns - 1 && same(at(reach.last + 1))) reach.last += 1;
-  return reach;
 }
 
 /** A frame around neighbouring cells: this one's part of it. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { Tile } from "./model";
 import type { Shown } from "./protocol";
+import { labelsOf, reachOf } from "./reach";
 import { cellLabels, elementRows, ranges } from "./words";
 
 const SHOWN: Shown = {
@@ -82,6 +83,43 @@ test("a register's element says its lane, register and bits", () => {
   );
   expect(cellLabels(tile, 1, "place")).toEqual(["L0 r2", "L0"]);
   expect(Object.fromEntries(elementRows(tile, 1)).register).toBe("2, bits 16–31");
+});
+
+test("narrow cells of one lane share a label, and their register where it is the same", () => {
+  // two registers of lane 0, of two halves each; then one of lane 1
+  const lane = [0, 0, 0, 0, 1, 1];
+  const register = [0, 0, 1, 1, 0, 0];
+  const zeros = lane.map(() => 0);
+  const cells = Int32Array.from([...lane.keys(), ...lane, ...register, ...zeros, ...zeros, ...zeros]);
+  const tile = new Tile(
+    { ...SHOWN, space: "registers", rows: 1, columns: 6, placeRows: 32, parts: 2 },
+    cells,
+  );
+  const line = {
+    at: (column: number) => column,
+    labels: (i: number) => cellLabels(tile, i, "place"),
+    columns: 6,
+  };
+  const first = reachOf(tile, 1, 1, line);
+  expect(first).toEqual({ first: 0, last: 3 });
+  expect(labelsOf(first, line, false)).toEqual(["L0"]);
+  const second = reachOf(tile, 5, 5, line);
+  expect(second).toEqual({ first: 4, last: 5 });
+  expect(labelsOf(second, line, false)).toEqual(["L1 r0", "L1"]);
+});
+
+test("a row that tensor memory keeps in one lane says which", () => {
+  const zeros = [0, 0, 0];
+  const cells = Int32Array.from([96, 97, 98, 32, 32, 32, ...zeros, ...zeros, ...zeros, ...zeros]);
+  const shown: Shown = { ...SHOWN, space: "tmem", rows: 1, columns: 3, placeRows: 128, placeColumns: 3 };
+  const tile = new Tile(shown, cells);
+  const line = {
+    at: (column: number) => column,
+    labels: (i: number) => cellLabels(tile, i, "place"),
+    columns: 3,
+  };
+  expect(cellLabels(tile, 1, "place")).toEqual(["32,1", "lane 32"]);
+  expect(labelsOf(reachOf(tile, 1, 1, line), line, false)).toEqual(["lane 32"]);
 });
 
 test.each([

@@ -106,7 +106,10 @@ export function cellLabels(tile: Tile, i: number, label: Label): string[] {
     return label === "place" ? [`${lane} r${tile.register[i]}`, lane] : [lane];
   }
   if (space === "tmem")
-    return [label === "place" ? `${tile.placeRow(i)},${tile.placeColumn(i)}` : `${tile.placeRow(i)}`];
+    return [
+      ...(label === "place" ? [`${tile.placeRow(i)},${tile.placeColumn(i)}`] : []),
+      `lane ${tile.placeRow(i)}`,
+    ];
   if (label === "owner") return [`L${tile.lane[i]}`];
   return [String(label === "bank" ? tile.bank(i) : tile.place[i])];
 }

@@ -63,13 +63,15 @@ export function button(text: string, title: string, run: () => void): HTMLButton
 }
 
 /** What the colours of values mean: the range that they span, and NaN. */
-export function scaleParts({ low, high }: Range, what: string): HTMLElement[] {
-  const scale = h("span", { class: "smv-scale", "aria-hidden": "true" });
-  scale.style.background = cssGradient();
+export function scaleParts(ranges: Iterable<[name: string, range: Range]>, what: string): HTMLElement[] {
   const title = "From the 2nd to the 98th percentile; values beyond take the outermost colours.";
   const nan = h("span", { class: "smv-scale smv-nan", "aria-hidden": "true" });
   return [
-    h("span", { class: "smv-label", title }, `≤ ${short(low)}`, scale, `≥ ${short(high)}`),
+    ...Array.from(ranges, ([name, { low, high }]) => {
+      const scale = h("span", { class: "smv-scale", "aria-hidden": "true" });
+      scale.style.background = cssGradient();
+      return h("span", { class: "smv-label", title }, `${name} ≤ ${short(low)}`, scale, `≥ ${short(high)}`);
+    }),
     h("span", {}, what),
     h("span", { class: "smv-label" }, nan, "NaN"),
   ];

@@ -6,7 +6,7 @@ import { short } from "@sglab/memory/words";
 import { LINE, smem, WRITTEN } from "./data";
 import { boxRow, type Element, type Layout, type MapQuestion } from "./layout";
 import type { Area, FrameInfo } from "./protocol";
-import { numbersIn, numbersText, pieceText, swizzleRows } from "./words";
+import { BITS, elementName, elementsText, hexWords, numbersIn, pieceText, swizzleRows } from "./words";
 
 export interface Looked {
   layout: Layout;
@@ -15,6 +15,8 @@ export interface Looked {
   frame: FrameInfo | undefined;
   areas: readonly Area[];
   bytes: (address: number) => ArrayLike<number> | undefined;
+  /** What 16 bytes hold, "" where it is not known. */
+  elementOf: (address: number) => string;
   /** Mask of the 16 bytes that have been written. */
   written: (address: number) => number | undefined;
   /** Of a box: the map and where it starts. */
@@ -35,16 +37,22 @@ function globalText(looked: Looked, line: number, global: number | undefined, in
 
 const UNWRITTEN = "never written: on a GPU, what was left from before";
 
+const UNKNOWN = "no instruction says what they hold: choose elements in the tab “plain array”";
+
 function isSet(mask: number, byte: number): boolean {
   return ((mask >>> byte) & 1) === 1;
 }
 
 /** Where one element is, and what it holds. */
-function elementRow({ layout, bytes, written }: Looked, { row, column, address, chunk }: Element): Row {
-  const { elementBits, element } = layout;
+function elementRow(
+  { layout, bytes, written, elementOf }: Looked,
+  { row, column, address, chunk }: Element,
+): Row {
+  const element = elementOf(chunk);
+  const bits = BITS[element] ?? layout.elementBits;
   const found = isSet(written(chunk) ?? WRITTEN, address - chunk) ? bytes(chunk) : undefined;
-  const number = found && numbersIn(found, element)[Math.floor(((address - chunk) * 8) / elementBits)];
-  const value = number === undefined || elementBits < 8 ? "" : `, holds ${short(number)}`;
+  const number = found && numbersIn(found, element)[Math.floor(((address - chunk) * 8) / bits)];
+  const value = number === undefined || layout.elementBits < 8 ? "" : `, holds ${short(number)}`;
   const place = `${smem(address)}, bank ${((address % LINE) / 4) | 0}${value}`;
   return [`[${row},${column}]`, place];
 }
@@ -67,8 +75,9 @@ export function chunkRows(looked: Looked, address: number): Row[] {
   const mask = looked.written(address) ?? WRITTEN;
   if (bytes && mask === 0) rows.push(["bytes", UNWRITTEN]);
   else if (bytes) {
-    const element = layout.element || "u8";
-    if (mask === WRITTEN) rows.push([`as ${element}`, numbersText(numbersIn(bytes, element))]);
+    const element = looked.elementOf(address);
+    if (!element) rows.push(["as numbers", UNKNOWN]);
+    else if (mask === WRITTEN) rows.push([`as ${elementName(element)}`, elementsText(bytes, element)]);
     const shown = Array.from(bytes, (byte, i) =>
       isSet(mask, i) ? byte.toString(16).padStart(2, "0") : "··",
     );
@@ -91,7 +100,14 @@ export function chunkText(looked: Looked, address: number): string {
   else lines.push("no part of this tile");
   if (piece && looked.box) lines.push(globalText(looked, piece.line, piece.global, piece.inside));
   if (looked.written(address) === 0) lines.push("not written yet");
-  else if (bytes) lines.push(numbersText(numbersIn(bytes, layout.element || "u8")));
+  else if (bytes) {
+    const element = looked.elementOf(address);
+    lines.push(
+      element
+        ? `${elementName(element)}: ${elementsText(bytes, element)}`
+        : `hexadecimal: ${hexWords(bytes, 4)}`,
+    );
+  }
   return lines.join("\n");
 }
 

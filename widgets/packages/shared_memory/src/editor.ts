@@ -1,30 +1,29 @@
 // What the two sides show: an operand by its descriptor, a box by its tensor map, or plain rows; and edits of them.
 
 import { COMMON, type Descriptor, descriptorOf, layoutOf, shapeText } from "./descriptor_panel";
+import type { Run } from "./element";
 import { type Layout, refused } from "./layout";
 import { layoutOfEdit, type MapEdit } from "./map_panel";
 import type { Area, FrameInfo, Launch, TensorMap, Tile } from "./protocol";
-import { type Element, layoutOfRaw, type RawEdit } from "./raw_panel";
+import { layoutOfRaw, type RawEdit } from "./raw_panel";
 import type { Facts } from "./words";
 
 export type From = "descriptor" | "map" | "raw";
 
 const WGMMA: Descriptor = { ...COMMON, flavour: "wgmma", bits: (1n << 62n) | 0x4000010040n };
 
-/** Where no access says. */
-const LIKELIEST: Element = "f16";
-
 export class Editor {
   tile = -1;
   from: From = "raw";
   descriptor: Descriptor = COMMON;
   map: MapEdit | undefined;
-  raw: RawEdit = { name: "", start: 1024, bytes: 1024, pitch: 128, element: "f16", swizzle: "none" };
+  raw: RawEdit = {
+    ...{ name: "", start: 1024, bytes: 1024, pitch: 128 },
+    ...{ reading: "accessed", swizzle: "none", runs: [] },
+  };
   layout: Layout = refused([]);
   /** Whether a reader has changed what the launch has. */
   edited = false;
-  /** Whether the elements are those that accesses say, not those that a reader picked. */
-  #said = true;
   #bytes = 0;
 
   /** Another launch: what it has most of is shown first. */
@@ -33,7 +32,7 @@ export class Editor {
     facts: Facts,
     maps: readonly TensorMap[],
     areas: readonly Area[],
-    elementOf: (area: Area) => Element | undefined,
+    runsOf: (area: Area) => Run[],
   ): void {
     this.#bytes = launch.bytes;
     this.tile = -1;
@@ -41,7 +40,7 @@ export class Editor {
     const map = maps.find((each) => !each.im2col && !each.interleave);
     this.map = map && { map, coordinates: map.dims.map(() => 0), base: launch.dynamic };
     const variable = areas.find((area) => area.kind === "symbol" || area.kind === "dynamic");
-    if (variable) this.openArea(variable, elementOf(variable));
+    if (variable) this.openArea(variable, runsOf(variable));
     if (facts.tiles.length) this.openTile(0, facts, maps, undefined);
   }
 
@@ -59,29 +58,24 @@ export class Editor {
 
   /** An edit of the reader's. */
   change(change: Parameters<Editor["edit"]>[0]): void {
-    if (change.raw && change.raw.element !== this.raw.element) this.#said = false;
     this.edit(change);
     this.edited = !change.raw;
   }
 
   /** What accesses say that the open array holds by now; true where that is new. */
-  follow(element: Element = LIKELIEST): boolean {
-    if (!this.#said || element === this.raw.element) return false;
-    this.raw = { ...this.raw, element };
+  follow(runs: readonly Run[]): boolean {
+    if (JSON.stringify(runs) === JSON.stringify(this.raw.runs)) return false;
+    this.raw = { ...this.raw, runs };
     if (this.from !== "raw") return false;
     this.#relayout();
     return true;
   }
 
-  /** `element`: of the array, where accesses say what it holds. */
-  openArea({ name, start, bytes }: Pick<Area, "name" | "start" | "bytes">, element?: Element): void {
+  /** `runs`: what accesses say that it holds. */
+  openArea({ name, start, bytes }: Pick<Area, "name" | "start" | "bytes">, runs: readonly Run[]): void {
     this.tile = -1;
     this.edited = false;
-    this.#said ||= element !== undefined;
-    const { element: picked } = this.raw;
-    this.edit({
-      raw: { ...this.raw, name, start, bytes, element: element ?? (this.#said ? LIKELIEST : picked) },
-    });
+    this.edit({ raw: { ...this.raw, name, start, bytes, reading: "accessed", runs, part: undefined } });
   }
 
   openTile(id: number, facts: Facts, maps: readonly TensorMap[], frame: FrameInfo | undefined): void {

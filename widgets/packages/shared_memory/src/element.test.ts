@@ -1,101 +1,75 @@
 import { expect, test } from "vitest";
-import type { Moments } from "./data";
-import { elementIn, phasesOf } from "./element";
+import { elementAtAddress, elementsOf, onlyElement, runsIn } from "./element";
+import type { ElementSpan } from "./protocol";
+import { layoutOfRaw, type RawEdit, saidText } from "./raw_panel";
 
-const OPCODES = [
-  "ld.shared.v4.b32",
-  "st.shared.f32",
-  "ldmatrix.sync.aligned.m8n8.x4.shared.b16",
-  "cp.async.cg.shared.global",
-  "ld.shared.v4.u32",
+const SPANS: ElementSpan[] = [
+  {
+    start: 0x400,
+    end: 0x600,
+    phases: [
+      [0, "f16"],
+      [5, "f32"],
+    ],
+  },
+  { start: 0x600, end: 0x800, phases: [[0, "f32"]] },
+  { start: 0x820, end: 0x840, phases: [[0, ""]] },
 ];
-
-/** [kind, pc, start, bytes] of each. */
-function moments(rows: [kind: number, pc: number, start: number, bytes: number][]): Moments {
-  const column = (at: 0 | 1 | 2 | 3) => Int32Array.from(rows, (row) => row[at]);
-  const none = new Int32Array(rows.length);
-  return {
-    length: rows.length,
-    position: none,
-    cta: none,
-    warp: none,
-    kind: column(0),
-    pc: column(1),
-    tile: none,
-    other: none,
-    start: column(2),
-    bytes: column(3),
-    carried: none,
-    coordinates: none,
-  };
-}
-
-const LD = 2;
-const ST = 3;
-const COPY = 0;
-const at = (rows: Parameters<typeof moments>[0], from: number, size: number, moment = 0) =>
-  elementIn(
-    phasesOf(moments(rows), (pc) => OPCODES[pc], from, size),
-    moment,
-  );
-
-test("a type that an access names counts more than plain bits, however many there are", () => {
-  expect(
-    at(
-      [
-        [LD, 0, 1024, 512],
-        [LD, 0, 1024, 512],
-        [ST, 1, 1024, 128],
-      ],
-      1024,
-      512,
-    ),
-  ).toBe("f32");
+const raw = (
+  moment: number,
+  start: number,
+  end: number,
+  reading: RawEdit["reading"] = "accessed",
+): RawEdit => ({
+  ...{ name: "", start, bytes: end - start, pitch: 128, reading, swizzle: "none" },
+  runs: runsIn(SPANS, moment, start, end),
 });
 
-test("plain bits of 16 are taken for f16, of 32 for f32", () => {
-  expect(at([[LD, 2, 1024, 512]], 1024, 512)).toBe("f16");
-  expect(at([[LD, 0, 1024, 512]], 1024, 512)).toBe("f32");
-});
-
-test("accesses of other memory, and copies, say nothing", () => {
-  expect(
-    at(
-      [
-        [ST, 1, 4096, 128],
-        [COPY, 3, 1024, 128],
-      ],
-      1024,
-      512,
-    ),
-  ).toBeUndefined();
-});
-
-test("a union holds halves while they are copied in, and floats once they are stored over them", () => {
-  const rows: Parameters<typeof moments>[0] = [
-    [COPY, 3, 1024, 512],
-    [LD, 2, 1024, 512],
-    [COPY, 3, 1024, 512],
-    [LD, 2, 1024, 512],
-    [ST, 1, 1024, 128],
-    [LD, 0, 1024, 128],
-    [LD, 0, 1024, 128],
-  ];
-  expect([0, 1, 4, 5, 7].map((moment) => at(rows, 1024, 512, moment))).toEqual([
-    "f16",
+test("an array of several types has each where its accesses are", () => {
+  const runs = runsIn(SPANS, 0, 0x400, 0x900);
+  expect(runs).toEqual([
+    { start: 0x400, end: 0x600, element: "f16" },
+    { start: 0x600, end: 0x800, element: "f32" },
+    { start: 0x820, end: 0x840, element: "" },
+  ]);
+  expect([0x400, 0x5f0, 0x600, 0x810, 0x820].map((at) => elementAtAddress(runs, at))).toEqual([
     "f16",
     "f16",
     "f32",
+    "",
+    "",
+  ]);
+  expect(onlyElement(runs)).toBeUndefined();
+  expect(elementsOf(runs)).toEqual(["f16", "f32", ""]);
+});
+
+test("a union holds halves until floats are stored over them", () => {
+  expect([0, 5, 6].map((moment) => onlyElement(runsIn(SPANS, moment, 0x400, 0x600)))).toEqual([
+    "f16",
+    "f16",
     "f32",
   ]);
+  expect(runsIn(SPANS, 6, 0x400, 0x800)).toEqual([{ start: 0x400, end: 0x800, element: "f32" }]);
 });
 
-test("chunks that are loaded as four integers may hold anything", () => {
-  const rows: Parameters<typeof moments>[0] = [
-    [COPY, 3, 1024, 512],
-    [LD, 4, 1024, 512],
-    [ST, 1, 1024, 128],
-  ];
-  expect(at(rows, 1024, 512)).toBeUndefined();
-  expect(at(rows, 1024, 512, 3)).toBe("f32");
+test("the array is read as its one type; by address where there are several; as bytes where there is none", () => {
+  expect(layoutOfRaw(raw(0, 0x400, 0x600))).toMatchObject({
+    element: "f16",
+    elementBits: 16,
+    across: "column",
+  });
+  const mixed = layoutOfRaw(raw(0, 0x400, 0x900));
+  expect([mixed.elementBits, mixed.across]).toEqual([8, "byte"]);
+  expect([0x400, 0x600, 0x820, 0x8f0].map((at) => mixed.elementOf?.(at))).toEqual(["f16", "f32", "", ""]);
+  expect(layoutOfRaw(raw(0, 0x820, 0x840)).elementOf?.(0x820)).toBe("");
+  expect(layoutOfRaw(raw(0, 0x400, 0x900, "s16"))).toMatchObject({ element: "s16", elementBits: 16 });
+  expect(layoutOfRaw(raw(0, 0x400, 0x600, "bytes")).elementOf?.(0x400)).toBe("");
+});
+
+test("it says where the types come from, and that none is known", () => {
+  expect(saidText(raw(0, 0x400, 0x900).runs, "accessed")).toMatch(
+    /: f16, f32; in hexadecimal where none says it\.$/,
+  );
+  expect(saidText(raw(0, 0x820, 0x840).runs, "accessed")).toMatch(/^No instruction .* hexadecimal/);
+  expect(saidText([], "s16")).toBe("Read as s16, as you chose.");
 });

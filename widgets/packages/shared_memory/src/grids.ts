@@ -14,6 +14,7 @@ import { colorOf, inkFor, type Range } from "@sglab/memory/cividis";
 import { swizzlePeriod } from "@sglab/memory/swizzle";
 import { LINE, smem, WRITTEN } from "./data";
 import type { Layout, Piece } from "./layout";
+import { hexWords } from "./words";
 
 export interface Scene {
   layout: Layout;
@@ -23,7 +24,8 @@ export interface Scene {
   /** Whether what just happened touched a chunk. */
   touched: (address: number) => boolean;
   content: "places" | "values";
-  range: Range;
+  range: (address: number) => Range;
+  bytes: (address: number) => ArrayLike<number> | undefined;
   values: (address: number) => number[] | undefined;
   /** Mask of the bytes that have been written; undefined while it is not known. */
   written: (address: number) => number | undefined;
@@ -74,7 +76,8 @@ function paintPiece(
   piece: Piece,
   label: string,
 ): void {
-  const { layout, lit, selected, content, range, values, written, touched } = options.scene();
+  const { layout, lit, selected, content, range: rangeAt, values, bytes, written, touched } = options.scene();
+  const range = rangeAt(piece.address);
   const theme = options.theme();
   const look = lookOf(piece.chunk % 8, theme.dark);
   const inner = { ...rect, x: rect.x + 0.5, y: rect.y + 0.5, width: rect.width - 1, height: rect.height - 1 };
@@ -82,9 +85,10 @@ function paintPiece(
   const numbers = content === "values" && mask ? values(piece.address) : undefined;
   const nans = numbers?.filter(Number.isNaN).length ?? 0;
   const first = nans ? Number.NaN : numbers?.[0];
+  const unknown = content === "values" && mask && !numbers ? bytes(piece.address) : undefined;
   const shown = piece.order < lit;
   context.globalAlpha = shown ? 1 : 0.22;
-  if (content === "values" && !mask) context.fillStyle = theme.surface;
+  if (content === "values" && (!mask || unknown)) context.fillStyle = theme.surface;
   else context.fillStyle = first === undefined ? look.fill : colorOf(first, range);
   context.fillRect(inner.x, inner.y, inner.width, inner.height);
   if (mask !== WRITTEN) hatch(context, inner, mask, content === "values" && !mask ? theme.muted : look.ink);
@@ -93,9 +97,10 @@ function paintPiece(
     context.fillRect(inner.x, inner.y, inner.width, inner.height);
   }
   context.globalAlpha = shown ? 1 : 0.5;
-  context.fillStyle = !shown ? theme.text : first === undefined ? look.ink : inkFor(first, range);
+  context.fillStyle = !shown || unknown ? theme.text : first === undefined ? look.ink : inkFor(first, range);
   context.font = `11px ${theme.codeFont}`;
-  if (content === "places" || numbers)
+  if (unknown) text(context, rect, hexWords(unknown, 4).slice(0, 8));
+  else if (content === "places" || numbers)
     text(context, rect, numbers ? valuesText(context, rect.width - 4, numbers, nans) : label);
   context.globalAlpha = 1;
   if (touched(piece.address)) {
@@ -124,12 +129,15 @@ function valuesText(
   nans: number,
 ): string {
   if (nans) return `${nans} NaN`;
-  const [one = "", two = ""] = numbers.slice(0, 2).map(shortNumber);
+  const integers = numbers.every(Number.isInteger);
+  const [one = "", two = ""] = numbers.slice(0, 2).map((value) => shortNumber(value, integers));
   const both = `${one} ${two}`;
   return context.measureText(both).width <= room ? both : one;
 }
 
-function shortNumber(value: number): string {
+function shortNumber(value: number, integer: boolean): string {
+  if (integer && Math.abs(value) < 1e6) return String(value);
+  if (Math.abs(value) >= 1e6) return value.toExponential(0).replace("+", "");
   return Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(2);
 }
 

@@ -201,4 +201,4 @@ function render({ el, source, selection, disposer }: Context<typeof SHARED_MEMOR
 
 /** The address arithmetic of this page, for the tests that hold it against the emulator's. */
 export * as arithmetic from "./arithmetic";
-export default defineWidget<typeof SHARED_MEMORY>({ name: "shared_memory", version: 1, render });
+export default defineWidget<typeof SHARED_MEMORY>({ name: "shared_memory", version: 2, render });

@@ -36,6 +36,8 @@ export interface Layout {
   pieces: Piece[];
   byAddress: Map<number, Piece>;
   element: string;
+  /** Of bytes of several kinds: what lies at an address, "" where it is not known. */
+  elementOf?: (address: number) => string;
   elementBits: number;
   /** What runs down and across: rows and k, k and n, … */
   down: string;
@@ -60,6 +62,11 @@ const NOTHING: Omit<Layout, "problems"> = {
   across: "k",
   remarks: [],
 };
+
+/** What lies at an address, "" where it is not known. */
+export function elementHere({ element, elementOf }: Layout, address: number): string {
+  return elementOf ? elementOf(address) : element;
+}
 
 export function refused(problems: string[]): Layout {
   return { ...NOTHING, problems };

@@ -5,11 +5,12 @@ import type { Range } from "@sglab/memory/cividis";
 import { LINE, readMoments, WRITTEN } from "./data";
 import type { Looked } from "./details";
 import { Editor, tileAt } from "./editor";
-import { elementIn, type Phase, phasesOf } from "./element";
-import type { Element } from "./layout";
+import { elementAtAddress, type Run, runsIn } from "./element";
+import { type Element, elementHere } from "./layout";
 import { questionOfMap } from "./map_panel";
 import type {
   Area,
+  ElementSpan,
   FrameInfo,
   InstructionBanks,
   Launch,
@@ -17,11 +18,11 @@ import type {
   SharedMemorySource,
   TensorMap,
 } from "./protocol";
-import type { Element as ElementType } from "./raw_panel";
 import type { Content } from "./toolbar";
 import { chunkRuns, chunksOf, touchedBy } from "./track";
 import { type Facts, numbersIn } from "./words";
 
+const NO_RANGE: Range = { low: 0, high: 0 };
 const SAMPLED = 400; // pieces, for the range of colours
 
 export interface Changes {
@@ -48,14 +49,14 @@ export class Model {
   /** The requested element, as long as its chunk is selected. */
   element: Element | undefined;
   content: Content = "places";
-  range: Range = { low: 0, high: 0 };
+  /** Colours by element type: numbers of several kinds have no common scale. */
+  readonly ranges = new Map<string, Range>();
   readonly #rows: TensorWindow;
   readonly #written: TensorWindow;
   readonly #changes: Changes;
   /** Chunks that the load or store touched that was just made. */
   #lanes: Set<number> | undefined;
-  /** Of the array that is open, what it holds when. */
-  #phases: { start: number; bytes: number; phases: Phase[] } | undefined;
+  #elements: ElementSpan[] = [];
   #follows = true;
   #key = "";
 
@@ -80,15 +81,15 @@ export class Model {
     }
     this.#key = key;
     this.info = undefined;
-    this.#phases = undefined;
     this.areas = source.get("areas");
     this.maps = source.get("maps");
     this.banks = source.get("banks");
     this.pipelines = source.get("pipelines");
+    this.#elements = source.get("elements");
     const moments = await readMoments(source);
     this.facts = { moments, tiles: source.get("tiles"), roles: launch.roles, code };
     this.editor.reset(launch, this.facts, this.maps, this.areas, ({ start, bytes }) =>
-      this.#elementOf(start, bytes),
+      this.#runsOf(start, bytes),
     );
     return true;
   }
@@ -100,7 +101,7 @@ export class Model {
     this.#lanes = made && new Set(chunkRuns(made).flatMap(([from, to]) => chunksOf(from, to)));
     if (before !== undefined && this.info?.moment !== before) this.#openUsed();
     const { raw } = this.editor;
-    if (this.editor.follow(this.#elementOf(raw.start, raw.bytes))) this.#changes.relayout();
+    if (this.editor.follow(this.#runsOf(raw.start, raw.bytes))) this.#changes.relayout();
     this.#rows.follow();
     this.#written.follow();
     this.#changes.redraw();
@@ -131,7 +132,15 @@ export class Model {
 
   readonly valuesAt = (address: number): number[] | undefined => {
     const bytes = this.bytesAt(address);
-    return bytes && numbersIn(bytes, this.editor.layout.element);
+    const element = this.elementOf(address);
+    return bytes && element ? numbersIn(bytes, element) : undefined;
+  };
+
+  /** As the open tile has it; outside of it as accesses say. */
+  readonly elementOf = (address: number): string => {
+    const { layout } = this.editor;
+    if (layout.byAddress.has(address)) return elementHere(layout, address);
+    return elementAtAddress(this.#runsOf(address, 16), address);
   };
 
   /** Whether what just happened touched these 16 bytes: of a load or store, its lanes' own addresses count. */
@@ -152,6 +161,7 @@ export class Model {
       frame: this.info,
       areas: this.areas,
       bytes: this.bytesAt,
+      elementOf: this.elementOf,
       written: this.writtenAt,
       box,
       globalBase,
@@ -161,18 +171,27 @@ export class Model {
   /** Colours span the open tile's values, without the outermost. */
   measureRange(): void {
     if (this.content !== "values") return;
-    const { pieces } = this.editor.layout;
-    const every = Math.max(1, Math.ceil(pieces.length / SAMPLED));
-    const values = pieces
-      .filter((_, i) => i % every === 0)
-      .flatMap(
-        (piece) => (this.writtenAt(piece.address) === WRITTEN ? this.valuesAt(piece.address) : []) ?? [],
-      )
-      .filter(Number.isFinite)
-      .sort((a, b) => a - b);
-    const at = (share: number) => values[Math.round(share * (values.length - 1))] ?? 0;
-    this.range = { low: at(0.02), high: at(0.98) };
+    const { layout } = this.editor;
+    const every = Math.max(1, Math.ceil(layout.pieces.length / SAMPLED));
+    const values = new Map<string, number[]>();
+    layout.pieces.forEach(({ address }, i) => {
+      const element = this.elementOf(address);
+      if (i % every || !element || this.writtenAt(address) !== WRITTEN) return;
+      const known = values.get(element) ?? [];
+      const numbers = this.valuesAt(address) ?? [];
+      const colored = element.includes("|") ? numbers.slice(0, 1) : numbers; // a struct by its first member
+      known.push(...colored.filter(Number.isFinite));
+      values.set(element, known);
+    });
+    this.ranges.clear();
+    for (const [element, numbers] of values) {
+      numbers.sort((a, b) => a - b);
+      const at = (share: number) => numbers[Math.round(share * (numbers.length - 1))] ?? 0;
+      this.ranges.set(element, { low: at(0.02), high: at(0.98) });
+    }
   }
+
+  readonly rangeAt = (address: number): Range => this.ranges.get(this.elementOf(address)) ?? NO_RANGE;
 
   // Changes
 
@@ -211,18 +230,12 @@ export class Model {
     const begin = address - (address % 1024);
     const whole = area && area.kind !== "dynamic" && area.bytes >= 16;
     const opened = whole ? area : { name: area?.name ?? "", start: begin, bytes: 4096 };
-    this.editor.openArea(opened, this.#elementOf(opened.start, opened.bytes));
+    this.editor.openArea(opened, this.#runsOf(opened.start, opened.bytes));
     this.#changes.opened();
   }
 
-  #elementOf(start: number, bytes: number): ElementType | undefined {
-    const { facts } = this;
-    if (!facts) return undefined;
-    if (this.#phases?.start !== start || this.#phases.bytes !== bytes) {
-      const phases = phasesOf(facts.moments, (pc) => facts.code[String(pc)]?.opcode, start, bytes);
-      this.#phases = { start, bytes, phases };
-    }
-    return elementIn(this.#phases.phases, this.info?.moment ?? 0);
+  #runsOf(start: number, bytes: number): Run[] {
+    return runsIn(this.#elements, this.info?.moment ?? 0, start, start + bytes);
   }
 
   /** What the address is part of, unless it is open already. */

@@ -137,6 +137,13 @@ export interface InstructionBanks {
   end: number;
 }
 
+/** What accesses say that bytes hold: from how many moments on, which element type, "" where nothing says it. */
+export interface ElementSpan {
+  start: number;
+  end: number;
+  phases: [from: number, element: string][];
+}
+
 export interface Barrier {
   offset: number;
   phase: number;
@@ -165,7 +172,7 @@ export interface FrameInfo extends ShownMoment {
   inFlight: Flying[];
 }
 
-export const SHARED_MEMORY = protocol("shared_memory", 1, MEMORY, {
+export const SHARED_MEMORY = protocol("shared_memory", 2, MEMORY, {
   traits: {
     launch: dict<Launch>(),
     frames: list<FrameInfo>(),
@@ -174,6 +181,7 @@ export const SHARED_MEMORY = protocol("shared_memory", 1, MEMORY, {
     maps: list<TensorMap>(),
     pipelines: list<Pipeline>(),
     banks: list<InstructionBanks>(),
+    elements: list<ElementSpan>(),
   },
   commands: { show_cta: command({ cta: int() }, none()) },
   tensors: {

@@ -73,8 +73,8 @@ export function makeToolbar(source: SharedMemorySource, disposer: Disposer, acti
       ctaBox.hidden = launch.ctas.length < 2 || !source.live;
       ctas.replaceChildren(...launch.ctas.map((cta) => h("option", { value: cta }, String(cta))));
       ctas.value = String(launch.cta);
-      tileBox.hidden = followBox.hidden = contents.root.hidden = !all.length;
-      address.hidden = launch.empty !== "";
+      tileBox.hidden = followBox.hidden = !all.length;
+      contents.root.hidden = address.hidden = launch.empty !== "";
       const names = all.map((each) => `${smem(each.start)}: ${each.name}`);
       tiles.replaceChildren(
         h("option", { value: -1, hidden: true }, "–"),

@@ -10,6 +10,7 @@ import type { Model } from "./model";
 import { orderControl } from "./order_control";
 import type { Area } from "./protocol";
 import { chunkKey, makeStrip, momentKey, type Strip, unwrittenKey } from "./strip";
+import { elementName } from "./words";
 
 export interface ViewOptions {
   frame: Frame;
@@ -39,6 +40,7 @@ export interface View {
   playOrder(): void;
 }
 
+const COLORS = "the first of a chunk, two where there is room; colour: the first, or NaN among them all";
 const LEAST_TILE = 120; // px
 const SIDE_BY_SIDE = 810; // px of width, as in the style sheet
 const BORDER = 4; // px around a tile
@@ -58,7 +60,8 @@ export function makeView(options: ViewOptions): View {
         selected: model.selected,
         touched: model.isTouched,
         content: model.content,
-        range: model.range,
+        range: model.rangeAt,
+        bytes: model.bytesAt,
         values: model.valuesAt,
         written: model.writtenAt,
       }),
@@ -140,13 +143,25 @@ export function makeView(options: ViewOptions): View {
   }
 
   function drawKey(): void {
-    const { content, range, editor } = model;
+    const { content, ranges } = model;
     const { dark } = theme();
-    const stamp = content === "values" ? `${range.low} ${range.high} ${editor.layout.element}` : String(dark);
+    const stamp = `${content} ${content === "values" ? JSON.stringify([...ranges]) : dark}`;
     if (key.dataset.stamp === stamp) return;
     key.dataset.stamp = stamp;
-    const what = `${editor.layout.element || "u8"}: the first of a chunk, two where there is room; colour: the first, or NaN among them all`;
-    const cells = content === "values" ? [...scaleParts(range, what), unwrittenKey()] : [chunkKey(dark)];
+    const shown = [content, ...ranges.keys()].join();
+    resizing ||= shown !== key.dataset.shown; // other lines take other room
+    key.dataset.shown = shown;
+    const what = ranges.size ? COLORS : "nothing that is read as numbers has been written";
+    const cells =
+      content === "values"
+        ? [
+            ...scaleParts(
+              Array.from(ranges, ([name, range]) => [elementName(name), range]),
+              what,
+            ),
+            unwrittenKey(),
+          ]
+        : [chunkKey(dark)];
     key.replaceChildren(momentKey(), ...cells);
   }
 
@@ -172,12 +187,12 @@ export function makeView(options: ViewOptions): View {
       model.measureRange();
       const { layout, tile, from } = editor;
       // First what the page has to be measured for, then what changes it: once a drawing is laid out, not between.
+      drawKey();
       fit();
       board.draw(model, theme());
       const width = stripBox.clientWidth;
       grids.drawNow();
       drawStrip(launch.bytes, width);
-      drawKey();
       setText(problem, layout.problems.map((text) => `▲ ${text}`).join(" "));
       setText(bytesTitle, `In memory ${gridTitle(layout)}`);
       setText(logicalTitle, `${PLACES[from]}: ${editor.title(facts.tiles)}`);

@@ -4,7 +4,16 @@ import { KINDS, type Moments, smem } from "./data";
 import type { Layout } from "./layout";
 import type { Access, Tile } from "./protocol";
 import { chunkRuns, chunksOf, eventsOf, granularitiesOf, marksOf, touchedBy } from "./track";
-import { type Facts, momentSentence, numbersIn, pieceText, swizzleRows } from "./words";
+import {
+  elementName,
+  elementsText,
+  type Facts,
+  hexWords,
+  momentSentence,
+  numbersIn,
+  pieceText,
+  swizzleRows,
+} from "./words";
 
 type Made = Partial<Record<"tile" | "other" | "start" | "bytes" | "carried", number>> & {
   kind: (typeof KINDS)[number];
@@ -83,6 +92,22 @@ describe("the numbers in 16 bytes", () => {
     const brains = new Uint16Array([0x3f80, 0xc040, 0, 0, 0, 0, 0, 0]);
     expect(numbersIn(bytes(brains), "bf16").slice(0, 2)).toEqual([1, -3]);
     expect(numbersIn(Uint8Array.from([0x38, 0xc0]), "e4m3").slice(0, 2)).toEqual([1, -2]);
+    expect(numbersIn(Uint8Array.from([255, 127]), "s8").slice(0, 2)).toEqual([-1, 127]);
+    expect(numbersIn(bytes(new Uint16Array([0xffff, 1, 0, 0, 0, 0, 0, 0])), "s16").slice(0, 2)).toEqual([
+      -1, 1,
+    ]);
+    expect(numbersIn(bytes(new BigInt64Array([-5n, 1n << 40n])), "s64")).toEqual([-5, 2 ** 40]);
+    expect(numbersIn(bytes(new BigUint64Array([5n, 1n << 63n])), "u64")).toEqual([5, 2 ** 63]);
+    expect(numbersIn(bytes(new Float64Array([1.5, -2])), "f64")).toEqual([1.5, -2]);
+    expect(numbersIn(Uint8Array.from([0x3c, 0xc0]), "e5m2").slice(0, 2)).toEqual([1, -2]);
+    expect(hexWords(bytes(new Uint32Array([1, 0xdeadbeef, 0, 0])), 4)).toBe(
+      "00000001 deadbeef 00000000 00000000",
+    );
+    const struct = new Uint32Array([0x3f800000, 7, 0xc0000000, 9]);
+    expect(numbersIn(bytes(struct), "f32|s32|f32|")).toEqual([1, 7, -2]);
+    expect(elementsText(bytes(struct), "f32|s32|f32|").split(/\s+/)).toEqual(["1", "7", "−2", "0x00000009"]);
+    expect(numbersIn(bytes(new Float64Array([1.5, 2])), "f64|f64|s32|u16")).toEqual([1.5, 0, 0, 0x4000]);
+    expect(elementName("f32|s32|f32|")).toBe("f32+s32+?");
     expect(numbersIn(Uint8Array.from([255]), "b8")).toHaveLength(16);
   });
 });

@@ -2,12 +2,18 @@
 
 import { TensorWindow } from "@sglab/core";
 import { pixelOf, type Range } from "@sglab/memory/cividis";
-import { type Format, firstNumber } from "@sglab/memory/words";
+import { firstNumber } from "@sglab/memory/words";
 import { COLUMNS, LANES, type Region } from "./data";
 import type { TensorMemorySource } from "./protocol";
+import type { Kind, Reads } from "./reading";
+
+/** Of each kind of numbers; undefined where there are none. */
+export type Ranges = readonly (Range | undefined)[];
 
 const CHUNK = 64; // columns fetched at a time
 const SAMPLE = 5; // lanes
+/** Where nothing is known of a format's numbers yet. */
+export const NOTHING: Range = { low: 0, high: 0 };
 
 export class Cells {
   #window: TensorWindow;
@@ -36,23 +42,30 @@ export class Cells {
     return this.#window.row(base + column)?.[lane];
   }
 
-  /** The 2nd and the 98th percentile of the finite numbers in initialised cells, from every `SAMPLE`th lane. */
-  range(bases: readonly number[], written: readonly Uint8Array[], format: Format): Range {
-    const values: number[] = [];
+  /** The 2nd and the 98th percentile of the finite numbers in initialised cells, from every `SAMPLE`th lane,
+   * of each kind: numbers of several kinds have no common scale. */
+  ranges(bases: readonly number[], written: readonly Uint8Array[], { kinds, masks }: Reads): Ranges {
+    const values = kinds.map((): number[] => []);
     bases.forEach((base, cta) => {
       const mask = written[cta] as Uint8Array;
+      const read = masks[cta] as Uint8Array;
       for (let column = 0; column < COLUMNS; column++) {
         const words = anyWritten(mask, column) ? this.column(base, column) : undefined;
         if (!words) continue;
         for (let lane = column % SAMPLE; lane < LANES; lane += SAMPLE) {
-          const value = mask[column * LANES + lane] ? firstNumber(words[lane] as number, format) : Number.NaN;
-          if (Number.isFinite(value)) values.push(value);
+          const at = column * LANES + lane;
+          if (!mask[at]) continue;
+          const number = read[at] as number;
+          const value = firstNumber(words[lane] as number, (kinds[number] as Kind).format);
+          if (Number.isFinite(value)) values[number]?.push(value);
         }
       }
     });
-    const sorted = Float64Array.from(values).sort();
-    const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))] ?? 0;
-    return { low: at(0.02), high: at(0.98) };
+    return values.map((numbers) => {
+      const sorted = Float64Array.from(numbers).sort();
+      const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))] ?? 0;
+      return sorted.length ? { low: at(0.02), high: at(0.98) } : undefined;
+    });
   }
 }
 
@@ -75,8 +88,15 @@ export class CellImage {
   constructor(private cells: Cells) {}
 
   /** `key` names the frame. */
-  of(key: string, base: number, written: Uint8Array, format: Format, range: Range): Picture {
-    const full = `${key} ${base} ${format} ${range.low} ${range.high} ${this.cells.arrivals}`;
+  of(
+    key: string,
+    base: number,
+    written: Uint8Array,
+    { kinds, masks }: Reads,
+    rank: number,
+    ranges: Ranges,
+  ): Picture {
+    const full = `${key} ${base} ${JSON.stringify(ranges)} ${this.cells.arrivals}`;
     if (this.#key === full) return this.#picture;
     this.#key = full;
     const { canvas } = this.#picture;
@@ -85,14 +105,16 @@ export class CellImage {
     canvas.height = LANES;
     const context = canvas.getContext("2d") as CanvasRenderingContext2D;
     const image = context.createImageData(COLUMNS, LANES);
+    const read = masks[rank] as Uint8Array;
     const pixels = new Uint32Array(image.data.buffer);
     for (let column = 0; column < COLUMNS; column++) {
       const words = anyWritten(written, column) ? this.cells.column(base, column) : undefined;
       if (!words) continue;
       for (let lane = 0; lane < LANES; lane++) {
         if (!written[column * LANES + lane]) continue;
-        const value = firstNumber(words[lane] as number, format);
-        pixels[lane * COLUMNS + column] = pixelOf(value, range);
+        const number = read[column * LANES + lane] as number;
+        const value = firstNumber(words[lane] as number, (kinds[number] as Kind).format);
+        pixels[lane * COLUMNS + column] = pixelOf(value, ranges[number] ?? NOTHING);
         if (Number.isNaN(value)) nans.push(lane, column);
       }
     }

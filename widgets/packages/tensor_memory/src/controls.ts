@@ -2,15 +2,16 @@
 
 import { type Disposer, h } from "@sglab/core";
 import { button, menu, switcher } from "@sglab/memory/parts";
-import { FORMAT_LABELS, FORMATS, type Format } from "@sglab/memory/words";
+import { FORMAT_LABELS, FORMATS } from "@sglab/memory/words";
 import { MODE_LABELS, MODES, type Mode } from "./looks";
 import type { Launch, TensorMemorySource } from "./protocol";
+import type { Reading } from "./reading";
 
 export const ZOOM_STEP = 0.25;
 
 export interface Actions {
   setMode: (mode: Mode) => void;
-  setFormat: (format: Format) => void;
+  setReading: (reading: Reading) => void;
   zoom: (by: number) => void;
   whole: () => void;
   goTo: (text: string) => void;
@@ -20,7 +21,7 @@ export interface Actions {
 export interface Controls {
   parts: HTMLElement[];
   more: HTMLElement[];
-  show(mode: Mode, format: Format): void;
+  show(mode: Mode, reading: Reading): void;
   showLaunch(launch: Launch): void;
   focusAddress(): void;
 }
@@ -31,10 +32,10 @@ export function makeControls(source: TensorMemorySource, disposer: Disposer, act
     MODES.map((each) => [each, MODE_LABELS[each]] as const),
     actions.setMode,
   );
-  const formats = menu(
+  const formats = menu<Reading>(
     "values as",
-    FORMATS.map((each) => [each, FORMAT_LABELS[each]] as const),
-    actions.setFormat,
+    [["own", "their own type"], ...FORMATS.map((each) => [each, FORMAT_LABELS[each]] as const)],
+    actions.setReading,
   );
   const address = h("input", {
     class: "sg-field stm-go",
@@ -59,9 +60,9 @@ export function makeControls(source: TensorMemorySource, disposer: Disposer, act
       button("whole", "Show everything (0)", actions.whole),
       address,
     ],
-    show(mode, format) {
+    show(mode, reading) {
       modes.show(mode);
-      formats.show(format);
+      formats.show(reading);
     },
     showLaunch(launch) {
       modes.root

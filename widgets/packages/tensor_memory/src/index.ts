@@ -14,16 +14,15 @@ import {
   Transport,
   watchTheme,
 } from "@sglab/core";
-import type { Range } from "@sglab/memory/cividis";
 import { followSession } from "@sglab/memory/following";
 import { showDetails } from "@sglab/memory/parts";
-import type { Format } from "@sglab/memory/words";
-import { Cells, writtenMask } from "./cells";
+import { Cells, type Ranges, writtenMask } from "./cells";
 import { makeControls, ZOOM_STEP } from "./controls";
 import { addressText, parseAddress, readMoments, readRegions } from "./data";
 import { type CellPlace, detailParts } from "./details";
 import { legendParts } from "./legend";
 import { MODE_LABELS, MODES, type Mode } from "./looks";
+import { type Reading, type Reads, readsOf } from "./reading";
 import { baseOf, lookedAt, makeStage, type Shown, type StageState } from "./stage";
 import { describe, eventsOf, granularitiesOf } from "./track";
 import type { Facts } from "./words";
@@ -69,8 +68,8 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
   let facts: Facts | undefined;
   let shown: Shown | undefined;
   let mode: Mode = "owner";
-  let format: Format = "f32";
-  let range: Range = { low: 0, high: 0 };
+  let reading: Reading = "own";
+  let ranges: Ranges = [];
   let rangeKey = "";
   let selected: CellPlace | undefined;
   let tile = -1;
@@ -78,7 +77,19 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
 
   const cells = new Cells(source, () => redraw(), fail);
   const state = (): StageState | undefined =>
-    facts && shown && { facts, shown, mode, format, range, selected, warp: selectedWarp(), tile };
+    facts &&
+    shown && {
+      facts,
+      shown,
+      mode,
+      reading,
+      reads: reads(),
+      ranges,
+      selected,
+      warp: selectedWarp(),
+      tile,
+    };
+  const legend = h("div", { class: "stm-legend" });
   const stage = makeStage({
     state,
     cells,
@@ -87,11 +98,12 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
     disposer,
     revision: () => source.get("revision"),
     select,
+    legend,
   });
   const controls = makeControls(source, disposer, {
     setMode,
-    setFormat: (next) => {
-      format = next;
+    setReading: (next) => {
+      reading = next;
       redraw();
     },
     zoom: stage.zoom,
@@ -99,7 +111,6 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
     goTo,
     failed: fail,
   });
-  const legend = h("div", { class: "stm-legend" });
   frame.toolbar.append(...controls.parts);
   frame.more.append(...controls.more);
   frame.view.append(stage.root, legend);
@@ -135,17 +146,26 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
     return warp === undefined || rank < 0 ? undefined : { rank, warp };
   }
 
+  /** Of each CTA shown; made again when the moment or the choice is another. */
+  let known: { shown: Shown; reading: Reading; of: Reads } | undefined;
+  function reads(): Reads {
+    if (!facts || !shown) return { kinds: [], masks: [] };
+    if (known?.shown !== shown || known.reading !== reading)
+      known = { shown, reading, of: readsOf(facts, reading, shown.regions, facts.launch.ctas.length) };
+    return known.of;
+  }
+
   /** The range of colours follows the words of the whole moment. */
   function measureRange(now: StageState): void {
-    const key = `${source.get("revision")} ${now.shown.number} ${format} ${cells.arrivals}`;
+    const key = `${source.get("revision")} ${now.shown.number} ${reading} ${cells.arrivals}`;
     if (mode !== "values" || key === rangeKey) return;
     rangeKey = key;
     const bases = now.facts.launch.ctas.map((_, rank) => baseOf(now, rank));
-    range = cells.range(bases, now.shown.written, format);
+    ranges = cells.ranges(bases, now.shown.written, now.reads);
   }
 
   const redrawFrame = framed(() => {
-    controls.show(mode, format);
+    controls.show(mode, reading);
     const now = state();
     if (!now) return;
     measureRange(now);
@@ -161,7 +181,10 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
         following.goToEvent(event),
       ),
     );
-    replaceChanged(legend, legendParts(now.facts, mode, now.shown.regions, format, range, dark, now.warp));
+    replaceChanged(
+      legend,
+      legendParts(now.facts, mode, now.shown.regions, now.reads.kinds, ranges, dark, now.warp),
+    );
   });
   const redraw = () => redrawFrame.schedule();
   disposer.add(() => redrawFrame.cancel());
@@ -206,6 +229,7 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
       moments: await readMoments(source),
       code: source.get("code"),
       tiles: source.get("tiles"),
+      elements: source.get("elements"),
     };
     facts = known;
     shown = undefined;
@@ -240,4 +264,4 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
   following.reload();
 }
 
-export default defineWidget<typeof TENSOR_MEMORY>({ name: "tensor_memory", version: 1, render });
+export default defineWidget<typeof TENSOR_MEMORY>({ name: "tensor_memory", version: 2, render });

@@ -3,16 +3,18 @@
 import { cssBackground, h } from "@sglab/core";
 import type { Range } from "@sglab/memory/cividis";
 import { scaleParts, whoName } from "@sglab/memory/parts";
-import { FORMAT_LABELS, type Format } from "@sglab/memory/words";
+import { FORMAT_LABELS } from "@sglab/memory/words";
+import type { Ranges } from "./cells";
 import { type Region, STATES } from "./data";
 import { categoryOf, type Mode } from "./looks";
+import type { Kind } from "./reading";
 import { type Facts, tileName } from "./words";
 
 const LABELS: Record<string, string> = {
   written: STATES[1],
   read: STATES[2],
   dead: STATES[3],
-  stored: "stored by warps, no MMA takes it",
+  stored: "stored or copied there, no A or D of an MMA",
 };
 
 function key(swatch: HTMLElement, text: string): HTMLElement {
@@ -27,8 +29,8 @@ export function legendParts(
   facts: Facts,
   mode: Mode,
   regions: readonly Region[],
-  format: Format,
-  range: Range,
+  kinds: readonly Kind[],
+  ranges: Ranges,
   dark: boolean,
   warp: { rank: number; warp: number } | undefined,
 ): HTMLElement[] {
@@ -36,8 +38,13 @@ export function legendParts(
   if (mode === "values" && !regions.some(({ state }) => state > 0))
     parts.push(h("span", {}, "nothing that is allocated now has been written"));
   else if (mode === "values") {
-    const names = format === "f32" || format === "s32" || format === "hex" ? "" : " (colour: the lowest)";
-    parts.push(...scaleParts(range, `${FORMAT_LABELS[format]}${names}`));
+    const shown = kinds.flatMap((kind, i) => (ranges[i] ? [[kind, ranges[i]] as const] : []));
+    const packed = shown.some(([{ format }]) => !["f32", "s32", "hex"].includes(format));
+    const scales = shown.map(([{ of, format }, range]): [string, Range] => [
+      of ? `${of}, ${FORMAT_LABELS[format]}` : FORMAT_LABELS[format],
+      range,
+    ]);
+    parts.push(...scaleParts(scales, packed ? "colour: the lowest" : ""));
   } else {
     const seen = new Map<string, HTMLElement>();
     for (const region of regions) {

@@ -3,9 +3,11 @@
 import { sharedPaint, type Theme } from "@sglab/core";
 import { inkFor } from "@sglab/memory/cividis";
 import { firstNumber, textOf } from "@sglab/memory/words";
+import { NOTHING } from "./cells";
 import { COLUMNS, LANES, QUARTER } from "./data";
 import { LEFT, paintHeads, TOP } from "./heads";
 import { type Category, categoryOf } from "./looks";
+import type { Kind } from "./reading";
 import type { Box, BoxOf, Scene } from "./scene";
 import { type Size, scaleOf } from "./viewport";
 
@@ -152,7 +154,7 @@ function paintTexts(
   scale: Size,
   plot: Size,
 ): void {
-  const { viewport, written, format, range } = scene;
+  const { viewport, written, read, kinds, ranges } = scene;
   const lastColumn = Math.min(COLUMNS, Math.ceil(viewport.column + plot.width / scale.width));
   const lastLane = Math.min(LANES, Math.ceil(viewport.lane + plot.height / scale.height));
   context.font = `11px ${scene.theme.codeFont}`;
@@ -162,10 +164,12 @@ function paintTexts(
     const words = scene.words(column);
     for (let lane = Math.floor(viewport.lane); words && lane < lastLane; lane++) {
       const word = words[lane] as number;
+      const number = read[column * LANES + lane] as number;
+      const { format } = kinds[number] as Kind;
       const value = firstNumber(word, format);
       if (!written[column * LANES + lane] || Number.isNaN(value)) continue;
       const box = boxOf(lane, 1, column, 1);
-      context.fillStyle = inkFor(value, range);
+      context.fillStyle = inkFor(value, ranges[number] ?? NOTHING);
       context.fillText(
         textOf(word, format),
         box.x + box.width / 2,

@@ -55,8 +55,14 @@ export interface FrameInfo extends ShownMoment {
   inFlight: string[];
 }
 
-export const TENSOR_MEMORY = protocol("tensor_memory", 1, MEMORY, {
-  traits: { launch: dict<Launch>(), frames: list<FrameInfo>(), tiles: list<Tile>() },
+export const TENSOR_MEMORY = protocol("tensor_memory", 2, MEMORY, {
+  traits: {
+    launch: dict<Launch>(),
+    frames: list<FrameInfo>(),
+    tiles: list<Tile>(),
+    /** By pc of a load or a store, the type of the elements that it moves, where an instruction says it. */
+    elements: dict<Record<string, string>>(),
+  },
   commands: { show_cluster: command({ cta: int() }, none()) },
   tensors: {
     cells: tensor("int32", ["columns", 128]),

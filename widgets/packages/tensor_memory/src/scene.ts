@@ -1,12 +1,11 @@
 // What is drawn of one CTA's tensor memory, and where its cells are on the canvas.
 
 import type { Theme } from "@sglab/core";
-import type { Range } from "@sglab/memory/cividis";
-import type { Format } from "@sglab/memory/words";
-import type { Picture } from "./cells";
+import type { Picture, Ranges } from "./cells";
 import type { Region } from "./data";
 import type { Mode } from "./looks";
 import type { Allocation, Tile } from "./protocol";
+import type { Kind } from "./reading";
 import type { Viewport } from "./viewport";
 import type { Facts } from "./words";
 
@@ -15,8 +14,10 @@ export interface Scene {
   theme: Theme;
   rank: number;
   mode: Mode;
-  format: Format;
-  range: Range;
+  /** How its cells are read: numbers in `kinds`. */
+  read: Uint8Array;
+  kinds: readonly Kind[];
+  ranges: Ranges;
   regions: readonly Region[];
   allocations: readonly Allocation[];
   written: Uint8Array;

@@ -1,20 +1,21 @@
 // The maps of the CTAs shown, panned and zoomed together.
 
 import { Disposer, type Frame, h, type Theme } from "@sglab/core";
-import type { Range } from "@sglab/memory/cividis";
 import type { Format } from "@sglab/memory/words";
-import { CellImage, type Cells } from "./cells";
+import { CellImage, type Cells, type Ranges } from "./cells";
 import { COLUMNS, KINDS, LANES, type Region } from "./data";
 import { type CellPlace, cellText, type Looked } from "./details";
 import type { Mode } from "./looks";
 import { type MapView, mapView } from "./map_view";
 import type { FrameInfo, Launch } from "./protocol";
+import type { Reading, Reads } from "./reading";
 import type { Scene } from "./scene";
 import { clamp, reveal, type Viewport, WHOLE, zoomAt } from "./viewport";
 import type { Facts } from "./words";
 
 const HEIGHT = { least: 296, most: 808 }; // 2 and 6 px per lane below the column heads
-const BESIDE = 76; // px of the view beside the maps: titles, legend
+const BESIDE = 76; // px of the view beside the maps, at least: titles, legend
+const AROUND = 24; // px: margins and borders
 
 /** A moment as it is shown. */
 export interface Shown {
@@ -29,8 +30,9 @@ export interface StageState {
   facts: Facts;
   shown: Shown;
   mode: Mode;
-  format: Format;
-  range: Range;
+  reading: Reading;
+  reads: Reads;
+  ranges: Ranges;
   selected: CellPlace | undefined;
   /** The selected warp's number, if it is one of a CTA shown. */
   warp: { rank: number; warp: number } | undefined;
@@ -46,6 +48,8 @@ export interface StageOptions {
   /** Names what the cells belong to: changes with the data. */
   revision: () => number;
   select: (place: CellPlace) => void;
+  /** What is below the maps. */
+  legend: HTMLElement;
 }
 
 export interface Stage {
@@ -97,6 +101,10 @@ function touchedBy({ facts, shown }: StageState, rank: number): number[][] {
   return moments.cta[last] === launch.ctas[rank] ? [place] : [];
 }
 
+function formatAt({ reads }: StageState, { rank, lane, column }: CellPlace): Format {
+  return reads.kinds[reads.masks[rank]?.[column * LANES + lane] ?? 0]?.format ?? "hex";
+}
+
 /** Where there is something to see: what just happened, or what was written first. */
 function firstWritten(now: StageState | undefined): { lane: number; column: number } | undefined {
   if (!now) return undefined;
@@ -105,7 +113,16 @@ function firstWritten(now: StageState | undefined): { lane: number; column: numb
   return now.shown.regions.find(({ state }) => state > 0);
 }
 
-export function makeStage({ state, cells, frame, theme, disposer, revision, select }: StageOptions): Stage {
+export function makeStage({
+  state,
+  cells,
+  frame,
+  theme,
+  disposer,
+  revision,
+  select,
+  legend,
+}: StageOptions): Stage {
   const root = h("div", { class: "stm-maps" });
   let viewport: Viewport = WHOLE;
   /** What zooming by key or button keeps in sight, until the map is moved by hand. */
@@ -127,21 +144,23 @@ export function makeStage({ state, cells, frame, theme, disposer, revision, sele
   function scene(rank: number): Scene | undefined {
     const now = state();
     if (!now) return undefined;
-    const { facts, shown, mode, format, range, selected, tile, warp } = now;
+    const { facts, shown, mode, reading, reads, ranges, selected, tile, warp } = now;
     const written = shown.written[rank] as Uint8Array;
-    const key = `${revision()} ${shown.number}`;
+    const key = `${revision()} ${shown.number} ${reading}`;
     const image = images[rank];
     return {
       facts,
       theme: theme(),
       rank,
       mode,
-      format,
-      range,
+      read: reads.masks[rank] as Uint8Array,
+      kinds: reads.kinds,
+      ranges,
       regions: shown.regions,
       allocations: shown.info.allocations[rank] ?? [],
       written,
-      picture: mode === "values" ? image?.of(key, baseOf(now, rank), written, format, range) : undefined,
+      picture:
+        mode === "values" ? image?.of(key, baseOf(now, rank), written, reads, rank, ranges) : undefined,
       words: (column) => cells.column(baseOf(now, rank), column),
       viewport,
       touched: touchedBy(now, rank),
@@ -154,7 +173,7 @@ export function makeStage({ state, cells, frame, theme, disposer, revision, sele
 
   function textAt(place: CellPlace): string {
     const now = state();
-    return now ? cellText(lookedAt(now, cells), place, now.format) : "";
+    return now ? cellText(lookedAt(now, cells), place, formatAt(now, place)) : "";
   }
 
   function makeMap(cta: number, rank: number): MapView {
@@ -185,13 +204,16 @@ export function makeStage({ state, cells, frame, theme, disposer, revision, sele
   }
 
   function resize(): void {
-    const height = Math.max(HEIGHT.least, Math.min(HEIGHT.most, frame.room() - BESIDE));
+    const titles = maps[0] ? maps[0].root.offsetTop - root.offsetTop : 0;
+    const beside = Math.max(BESIDE, titles + legend.offsetHeight + AROUND);
+    const height = Math.max(HEIGHT.least, Math.min(HEIGHT.most, frame.room() - beside));
     for (const map of maps) map.setHeight(height);
     const size = maps[0]?.plotSize();
     if (size) viewport = clamp(viewport, size);
   }
   const resized = new ResizeObserver(resize);
   resized.observe(frame.view);
+  resized.observe(legend); // more matrices take more lines
   disposer.add(() => resized.disconnect());
 
   return {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { KINDS, type Kind, logicalOf, type Moments, parseAddress, type Region, regionAt } from "./data";
 import type { Launch, Tile } from "./protocol";
+import { formatOf, readsOf } from "./reading";
 import { eventsOf, granularitiesOf } from "./track";
 import {
   allocatorOf,
@@ -64,7 +65,7 @@ function facts(made: Made[]): Facts {
       { opcode: `tcgen05.${kind}.sync.aligned`, line: 80 + pc, text: "", source: "" },
     ]),
   );
-  return { launch: LAUNCH, moments, code, tiles: TILES };
+  return { launch: LAUNCH, moments, code, tiles: TILES, elements: { [KINDS.indexOf("st")]: "bf16" } };
 }
 
 describe("a moment's sentence", () => {
@@ -202,5 +203,42 @@ describe("steps", () => {
     expect(Array.from(eventsOf(made, { rank: 0, lane: 3, column: 16 }) ?? [])).toEqual([1, 3]);
     expect(Array.from(eventsOf(made, { rank: 1, lane: 3, column: 15 }) ?? [])).toEqual([3, 4]);
     expect(eventsOf(made, undefined)).toBeUndefined();
+  });
+});
+
+describe("what cells are read as", () => {
+  const known = facts([{ kind: "st" }, { kind: "ld" }]);
+  const region = (over: Partial<Region>): Region => ({
+    ...{ cta: 0, lane: 0, lanes: 128, column: 0, columns: 4, state: 1 },
+    ...{ writer: -1, reader: -1, next: -1, tile: -1, ...over },
+  });
+
+  test("their matrix says, else who stores or loads them; else bits", () => {
+    expect(formatOf(known, "own", region({ tile: 0, writer: 0 }))).toBe("f32");
+    expect(formatOf(known, "own", region({ tile: 1 }))).toBe("f16x2");
+    expect(formatOf(known, "own", region({ writer: 0, reader: 1 }))).toBe("bf16x2");
+    expect(formatOf(known, "own", region({ writer: 1 }))).toBe("hex");
+    expect(formatOf(known, "own", undefined)).toBe("hex");
+    expect(formatOf(known, "s32", region({ tile: 0 }))).toBe("s32");
+  });
+
+  test("is known of every cell, with a scale for each matrix", () => {
+    const regions = [region({ tile: 1, column: 8, lane: 32, lanes: 32 }), region({ tile: 0, column: 32 })];
+    const { kinds, masks } = readsOf(known, "own", regions, 1);
+    const at = (lane: number, column: number) => kinds[masks[0]?.[column * 128 + lane] as number];
+    expect([at(32, 8), at(63, 11), at(0, 35)]).toEqual([
+      { format: "f16x2", of: "A" },
+      { format: "f16x2", of: "A" },
+      { format: "f32", of: "D" },
+    ]);
+    expect([at(64, 8), at(32, 12)]).toEqual([kinds[0], kinds[0]]);
+    expect(kinds[0]).toEqual({ format: "hex", of: "" });
+    expect(readsOf(known, "s32", regions, 1).kinds).toEqual([{ format: "s32", of: "" }]);
+  });
+
+  test("results of two products have a scale each", () => {
+    const two = { ...known, tiles: [TILES[0], { ...TILES[0], name: "D1" }] as Tile[] };
+    const { kinds } = readsOf(two, "own", [region({ tile: 0 }), region({ tile: 1, column: 64 })], 1);
+    expect(kinds.map(({ of }) => of)).toEqual(["", "D0", "D1"]);
   });
 });

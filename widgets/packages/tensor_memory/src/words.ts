@@ -10,6 +10,8 @@ export interface Facts {
   moments: Moments;
   code: Record<string, Code>;
   tiles: Tile[];
+  /** By pc of a load or a store, the type of the elements that it moves. */
+  elements: Record<string, string>;
 }
 
 export function tileName(tile: Tile): string {
