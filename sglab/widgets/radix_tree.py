@@ -12,6 +12,7 @@ from sglab.serving import Engine
 
 from .base import asset
 from .engine_lines import LinesWidget, recording_of, spans
+from .page_table_text import plural
 from .step_opener import StepOpener
 
 MOST_TEXT = 400
@@ -80,9 +81,10 @@ class RadixTree(LinesWidget, StepOpener):
         log = self.tree_log
         last = log.ops[-1]
         evicted = sum(len(op.evicted) for op in log.ops)
+        off = "the radix cache is off: nothing is kept · " if log.disabled else ""
         subject = (
-            f"{len(log.ops) - 1:,} operations · pages of {log.page_size} · {last.evictable + last.protected:,} tokens "
-            f"cached · {evicted} nodes evicted"
+            f"{off}{plural(len(log.ops) - 1, 'operation')} · pages of {log.page_size} · "
+            f"{plural(last.evictable + last.protected, 'token')} cached · {plural(evicted, 'node')} evicted"
         )
         title = "Every operation was recorded from the real radix cache, as it was called."
         return {"title": "Radix tree", "subject": subject, "badge": {"text": "recorded", "title": title}}

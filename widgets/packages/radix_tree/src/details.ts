@@ -2,6 +2,7 @@
 
 import { format } from "@sglab/core";
 import { definitions, link, note, requestLink, table, title } from "@sglab/engine/parts";
+import { childrenOnDevice } from "./pool";
 import type { Op } from "./protocol";
 import type { Tree, TreeStates } from "./states";
 import { nameOf, runs, safeText, sentence } from "./words";
@@ -85,8 +86,10 @@ export function opDetails(told: Told): HTMLElement[] {
 
 /** What was not evicted, though it is a leaf: locked ones, and those used later. */
 function safe(op: Op, tree: Tree): string {
-  const inner = new Set([...tree.values()].map(({ parent }) => parent));
-  const leaves = [...tree.values()].filter(({ id, parent }) => parent >= 0 && !inner.has(id));
+  const inner = childrenOnDevice(tree);
+  const leaves = [...tree.values()].filter(
+    ({ id, parent, device }) => device && parent >= 0 && !inner.has(id),
+  );
   const locked = leaves.filter(({ lock }) => lock > 0).length;
   const later = leaves.length - locked;
   const last = op.evicted?.at(-1)?.[2] ?? 0;

@@ -27,7 +27,6 @@ import { layoutOf, TreeStates } from "./states";
 import { changesTree, sentence } from "./words";
 
 const LEAST = 120;
-const BELOW = 116; // of the view, for the pool and what would go
 const BETWEEN = 8;
 const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: the tree as it was found." },
@@ -64,7 +63,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
   const picture = makePicture(frame.tooltip, disposer, (node) => select(node));
   const pool = makePool((node) => select(node));
   frame.view.classList.add("srt-view");
-  frame.view.append(picture.root, pool.root);
+  frame.view.append(pool.canvas, picture.root, pool.order); // the pool stays in place, however high the tree is
   disposer.listen(pool.canvas, "click", (event) => {
     const op = pool.opAt(event.offsetX);
     if (op !== undefined) transport.goTo(op);
@@ -166,8 +165,8 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     const shown = { layout, op, pageSize: source.get("page_size"), selected, clock: op.clock };
     const height = frame.room();
     pool.show(states.ops, at, tree, source.get("pool_size"), frame.view.clientWidth, theme());
-    const below = Math.max(BELOW, pool.root.offsetHeight + BETWEEN); // what would go may take several lines
-    picture.show(shown, frame.view.clientWidth, Math.max(LEAST, height - below), theme());
+    const around = pool.canvas.offsetHeight + pool.order.offsetHeight + 2 * BETWEEN; // what would go may take several lines
+    picture.show(shown, frame.view.clientWidth, Math.max(LEAST, height - around), theme());
     const told: Told = {
       states,
       index: at,
@@ -186,9 +185,9 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     const measured = `${frame.view.clientWidth} ${height}`;
     if (measured !== room) tallest = 0;
     room = measured;
-    const drawn = picture.root.offsetHeight + pool.root.offsetHeight;
+    const drawn = around + picture.root.offsetHeight;
     tallest = Math.max(tallest, drawn, frame.detailsBelow() ? 0 : frame.details.scrollHeight);
-    const least = Math.max(drawn + BETWEEN, Math.min(height, tallest)); // nothing lies over the details
+    const least = Math.max(drawn, Math.min(height, tallest)); // nothing lies over the details
     frame.view.style.minHeight = `${least}px`; // the transport stays under the pointer
   });
   built = true;
