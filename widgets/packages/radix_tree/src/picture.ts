@@ -216,13 +216,11 @@ function fitted(text: string, room: number): string {
   return text.length <= room ? text : room < 3 ? "" : `${text.slice(0, room - 1)}…`;
 }
 
-/** Spaces, line ends and other controls as marks: tokens are what they are. */
+/** Spaces, line ends and other controls as marks: tokens are what they are. Few fonts have marks for each control. */
 export function visible(text: string): string {
   const marked = text.replaceAll("\n", "⏎").replaceAll(" ", "\u00a0");
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is replaced
-  return marked.replace(/[\x00-\x1f\x7f]/g, (each) =>
-    each === "\x7f" ? "␡" : String.fromCharCode(0x2400 + each.charCodeAt(0)),
-  );
+  return marked.replace(/[\x00-\x1f\x7f]/g, "·");
 }
 
 function describe({ node, ghost }: Place, { clock, pageSize }: Shown): string {
