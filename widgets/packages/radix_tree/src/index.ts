@@ -205,7 +205,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     () => lines.read(),
     () => {
       const end = Math.max(0, states.ops.length - 1);
-      transport.load(track(), growing.standing(end, follow.checked).position);
+      transport.load(track(), growing.standing(end, follow.checked));
     },
     draw,
   );

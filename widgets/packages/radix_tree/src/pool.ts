@@ -3,18 +3,13 @@
 import { format, h, sharedPaint, sizeCanvas, type Theme } from "@sglab/core";
 import { HELD } from "@sglab/engine/held";
 import { link } from "@sglab/engine/parts";
+import { poolTop } from "@sglab/engine/pool_top";
 import type { Op } from "./protocol";
 import type { Tree, TreeNode } from "./states";
 
 const HEIGHT = 64;
 const BESIDE = 10; // px between the labels and the chart
 const NAMED = 8;
-
-/** How many slots the chart is high: all of them, or the most that were in use where that is little of the pool. */
-export function tallest(ops: readonly Op[], poolSize: number): number {
-  const most = ops.reduce((least, { pool }) => Math.max(least, poolSize - pool[0]), 0);
-  return most && most < poolSize / 2 ? most : poolSize;
-}
 
 /** Unlocked leaves, least recently used first; a node follows when all below it have left the device. */
 export function nextToGo(tree: Tree): TreeNode[] {
@@ -61,7 +56,8 @@ export function makePool(pick: (node: number) => void): Pool {
     order,
     show(ops, index, tree, poolSize, width, theme) {
       count = ops.length;
-      const top = tallest(ops, poolSize);
+      const most = ops.reduce((least, { pool }) => Math.max(least, poolSize - pool[0]), 0);
+      const top = poolTop(most, poolSize);
       const [free, evictable, locked] = ops[index]?.pool ?? [0, 0, 0];
       const labels = [
         "the pool",
