@@ -194,7 +194,8 @@ function paintLabel(
   theme: Theme,
 ): void {
   const small = height < 12;
-  if (small && row % 2 && selected !== row) return;
+  const beside = selected !== undefined && Math.abs(row - selected) === 1; // its name needs their room
+  if (small && selected !== row && (row % 2 || beside)) return;
   context.font = `${selected === row ? "600 " : ""}${small ? 10 : 11}px ${theme.uiFont}`;
   context.fillStyle = theme.text;
   let text = run.name(row);
