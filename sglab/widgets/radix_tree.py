@@ -38,6 +38,7 @@ class RadixTree(LinesWidget, StepOpener):
 
     page_size = traitlets.Int(1).tag(sync=True)
     pool_size = traitlets.Int(0, help="slots of the pool").tag(sync=True)
+    steps = traitlets.Int(0, help="of the engine, that have run; 0 for a log alone").tag(sync=True)
     requests: traitlets.List[Any] = traitlets.List(help="the requests' names, in the order of arrival").tag(sync=True)
 
     def __init__(
@@ -59,6 +60,8 @@ class RadixTree(LinesWidget, StepOpener):
         """Shows what has happened since; an engine's own steps are followed by themselves."""
         if len(self.tree_log.ops) > self.count:
             self._show()
+        else:
+            self.steps = self._steps()
 
     def after_cell(self) -> None:
         self.refresh()
@@ -74,8 +77,16 @@ class RadixTree(LinesWidget, StepOpener):
         first = log.ops[0]
         size = first.free + first.evictable + first.protected if self.recording is None else self.recording.pool_size
         self.add_lines(
-            lines, page_size=log.page_size, pool_size=size, requests=list(self._names), header=self._header()
+            lines,
+            page_size=log.page_size,
+            pool_size=size,
+            steps=self._steps(),
+            requests=list(self._names),
+            header=self._header(),
         )
+
+    def _steps(self) -> int:
+        return 0 if self.recording is None else len(self.recording.steps)
 
     def _header(self) -> dict[str, Any]:
         log = self.tree_log

@@ -96,6 +96,16 @@ def test_the_attention_of_an_operations_step_opens(tree: Locator) -> None:
     expect(tree.get_by_role("link", name=f"Page table of step {op.step}, layer 0")).to_be_visible()
 
 
+def test_an_operation_that_no_step_followed_has_no_attention_to_open(tree: Locator) -> None:
+    log = recording()
+    assert log.tree.ops[-1].step == len(log.steps)
+    details = tree.locator(".sg-details")
+    expect(details).to_contain_text(f"after step{len(log.steps) - 1}")
+    tree.press("o")
+    expect(details).to_contain_text("No step has followed this operation")
+    expect(tree.get_by_role("button", name="Page table")).to_be_disabled()
+
+
 def top(part: Locator) -> float:
     box = part.bounding_box()
     assert box

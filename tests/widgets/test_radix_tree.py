@@ -107,3 +107,4 @@ def test_one_that_is_switched_off_is_called_so() -> None:
     made.generate([1, 2, 3], {"max_new_tokens": 1})
     shown.refresh()
     assert shown.header["subject"].startswith("the radix cache is off: nothing is kept · 1 operation · ")
+    assert shown.steps == len(made.history.steps) == 1

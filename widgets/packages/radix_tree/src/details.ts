@@ -17,20 +17,24 @@ export interface Told {
   requests: readonly string[];
   pageSize: number;
   poolSize: number;
+  /** Of the engine, that have run. */
+  steps: number;
   dark: boolean;
   pick: (node: number) => void;
   goTo: (op: number) => void;
 }
 
 export function opDetails(told: Told): HTMLElement[] {
-  const { states, index, tree, requests, pageSize, poolSize, dark, pick } = told;
+  const { states, index, tree, requests, pageSize, poolSize, steps, dark, pick } = told;
   const op = states.ops[index];
   if (!op) return [];
   const out: HTMLElement[] = [
     title(`Operation ${index}: ${op.kind}`),
     note(sentence(op, requests, pageSize)),
   ];
-  const rows: [string, string | HTMLElement][] = [["before step", String(op.step)]];
+  const rows: [string, string | HTMLElement][] = [];
+  if (op.step < steps) rows.push(["before step", count(op.step)]);
+  else if (steps) rows.push(["after step", count(steps - 1)]);
   if (op.rid >= 0) {
     const swatch = requestLink(op.rid, nameOf(requests, op.rid), dark, () =>
       told.goTo(nextOf(states, index, op.rid)),

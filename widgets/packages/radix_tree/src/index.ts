@@ -129,6 +129,13 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     else transport.goTo(to);
   }
 
+  /** Why the attention of an operation's step cannot be opened. */
+  function refusal(op: Op): string | undefined {
+    if (op.kind === "start") return "Go to an operation of a step first.";
+    const none = source.get("steps") && op.step >= source.get("steps");
+    return none ? "No step has followed this operation: go back to one of an earlier step." : undefined;
+  }
+
   function track(): Track {
     const { ops } = states;
     const stepEnds = ops.flatMap((op, i) => (ops[i + 1]?.step !== op.step ? [i] : []));
@@ -174,6 +181,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
       requests: source.get("requests"),
       pageSize: source.get("page_size"),
       poolSize: source.get("pool_size"),
+      steps: source.get("steps"),
       dark: theme().dark,
       pick: select,
       goTo: (to) => transport.goTo(to),
@@ -181,7 +189,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     if (tabs.current === "op")
       opPane.replaceChildren(...opDetails({ ...told, tree: op.evicted ? tree : told.tree }));
     if (tabs.current === "node") nodePane.replaceChildren(...nodeDetails({ ...told, tree }, selected));
-    attention.show(op.step, op.kind === "start" ? "Go to an operation of a step first." : undefined);
+    attention.show(op.step, refusal(op));
     const measured = `${frame.view.clientWidth} ${height}`;
     if (measured !== room) tallest = 0;
     room = measured;
@@ -191,6 +199,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     frame.view.style.minHeight = `${least}px`; // the transport stays under the pointer
   });
   built = true;
+  disposer.add(source.onChange("steps", () => draw.schedule()));
   frame.setLegend(LEGEND());
 
   disposer.add(
