@@ -45,6 +45,8 @@ class RadixTree(LinesWidget, StepOpener):
         self, tree: Engine | Recording | TreeLog, decode: Callable[[Sequence[int]], str] | None = None
     ) -> None:
         recording = None if isinstance(tree, TreeLog) else recording_of(tree, "RadixTree")
+        if recording is not None and decode is not None:
+            raise TypeError("decode is of a TreeLog alone: a recording has its engine's tokenizer")
         super().__init__()
         self.recording = recording
         self.tree_log: TreeLog = tree if isinstance(tree, TreeLog) else recording.tree  # type: ignore[union-attr]

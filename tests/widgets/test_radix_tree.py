@@ -108,3 +108,8 @@ def test_one_that_is_switched_off_is_called_so() -> None:
     shown.refresh()
     assert shown.header["subject"].startswith("the radix cache is off: nothing is kept · 1 operation · ")
     assert shown.steps == len(made.history.steps) == 1
+
+
+def test_a_recording_takes_no_other_decode() -> None:
+    with pytest.raises(TypeError, match="decode is of a TreeLog alone"):
+        RadixTree(Engine(tiny_llama(), max_total_tokens=96), str)
