@@ -52,11 +52,7 @@ class BackendExplorer(Widget):
 
     def __init__(self, seq_lens: Sequence[int] | Batch = Question.seq_lens, **question: Any) -> None:
         batch = seq_lens if isinstance(seq_lens, Batch) else None
-        known = {field.name for field in fields(Question)} - {"seq_lens"}
-        for name in question:
-            if name not in known:
-                remedy = "Rename it."
-                raise BadArgumentError(name, f"one of {', '.join(sorted(known))}", "another name", remedy)
+        _check_names(question, {field.name for field in fields(Question)} - {"seq_lens"})
         if batch is not None:
             asked = question_of(batch, **question)
         else:
@@ -73,9 +69,7 @@ class BackendExplorer(Widget):
         Raises:
             BadArgumentError, naming the argument.
         """
-        unknown = sorted(set(changes) - {field.name for field in fields(Question)})
-        if unknown:
-            raise BadArgumentError(unknown[0], "a field of the question", changes[unknown[0]], "Rename it.")
+        _check_names(changes, {field.name for field in fields(Question)})
         fixed = sorted(set(changes) & set(self.options["fixed"]))
         if fixed:
             remedy = "Build another batch, or pass lengths instead of one."
@@ -208,3 +202,9 @@ class BackendExplorer(Widget):
             rows=[row(each, found, asked, self._batch) for each in found.answers],
             header=header(asked, found),
         )
+
+
+def _check_names(given: dict[str, Any], known: set[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise BadArgumentError(name, f"one of {', '.join(sorted(known))}", "another name", "Rename it.")

@@ -12,6 +12,7 @@ from sglab.serving import Engine
 
 from .base import asset
 from .engine_lines import LinesWidget, recording_of, spans
+from .page_table_text import plural
 from .step_opener import StepOpener
 
 MOST_TEXT = 400
@@ -37,12 +38,15 @@ class RadixTree(LinesWidget, StepOpener):
 
     page_size = traitlets.Int(1).tag(sync=True)
     pool_size = traitlets.Int(0, help="slots of the pool").tag(sync=True)
+    steps = traitlets.Int(0, help="of the engine, that have run; 0 for a log alone").tag(sync=True)
     requests: traitlets.List[Any] = traitlets.List(help="the requests' names, in the order of arrival").tag(sync=True)
 
     def __init__(
         self, tree: Engine | Recording | TreeLog, decode: Callable[[Sequence[int]], str] | None = None
     ) -> None:
         recording = None if isinstance(tree, TreeLog) else recording_of(tree, "RadixTree")
+        if recording is not None and decode is not None:
+            raise TypeError("decode is of a TreeLog alone: a recording has its engine's tokenizer")
         super().__init__()
         self.recording = recording
         self.tree_log: TreeLog = tree if isinstance(tree, TreeLog) else recording.tree  # type: ignore[union-attr]
@@ -58,6 +62,8 @@ class RadixTree(LinesWidget, StepOpener):
         """Shows what has happened since; an engine's own steps are followed by themselves."""
         if len(self.tree_log.ops) > self.count:
             self._show()
+        else:
+            self.steps = self._steps()
 
     def after_cell(self) -> None:
         self.refresh()
@@ -73,16 +79,25 @@ class RadixTree(LinesWidget, StepOpener):
         first = log.ops[0]
         size = first.free + first.evictable + first.protected if self.recording is None else self.recording.pool_size
         self.add_lines(
-            lines, page_size=log.page_size, pool_size=size, requests=list(self._names), header=self._header()
+            lines,
+            page_size=log.page_size,
+            pool_size=size,
+            steps=self._steps(),
+            requests=list(self._names),
+            header=self._header(),
         )
+
+    def _steps(self) -> int:
+        return 0 if self.recording is None else len(self.recording.steps)
 
     def _header(self) -> dict[str, Any]:
         log = self.tree_log
         last = log.ops[-1]
         evicted = sum(len(op.evicted) for op in log.ops)
+        off = "the radix cache is off: nothing is kept · " if log.disabled else ""
         subject = (
-            f"{len(log.ops) - 1:,} operations · pages of {log.page_size} · {last.evictable + last.protected:,} tokens "
-            f"cached · {evicted} nodes evicted"
+            f"{off}{plural(len(log.ops) - 1, 'operation')} · pages of {log.page_size} · "
+            f"{plural(last.evictable + last.protected, 'token')} cached · {plural(evicted, 'node')} evicted"
         )
         title = "Every operation was recorded from the real radix cache, as it was called."
         return {"title": "Radix tree", "subject": subject, "badge": {"text": "recorded", "title": title}}

@@ -13,6 +13,7 @@ from sglab.serving import Engine
 
 from .base import asset
 from .engine_lines import LinesWidget, facts, recording_of
+from .page_table_text import plural
 from .step_opener import StepOpener
 
 PREVIEW = 60
@@ -82,7 +83,8 @@ class Scheduler(LinesWidget, StepOpener):
         recording = self.recording
         pool = f"{recording.pool_size:,} KV slots in pages of {recording.page_size}"
         subject = (
-            f"{len(recording.reqs)} requests · {len(recording.steps)} steps · {pool} · {facts(recording)['policy']}"
+            f"{plural(len(recording.reqs), 'request')} · {plural(len(recording.steps), 'step')} · {pool} · "
+            f"{facts(recording)['policy']}"
         )
         machine = str(getattr(recording.model, "device", "")) or "no model"
         title = f"Every step was recorded while the engine ran ({machine})."
@@ -107,6 +109,7 @@ class Scheduler(LinesWidget, StepOpener):
                 for d in record.decisions
             ],
             "stopped": record.stopped,
+            "failed": record.failed,
             "policy": record.policy,
             "retracted": [number(rid) for rid in record.retracted],
             "finished": [[number(rid), kind] for rid, kind in record.finished.items()],

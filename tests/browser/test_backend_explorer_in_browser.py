@@ -216,3 +216,18 @@ def test_code_breaks_before_a_value_and_a_sign_stays_with_its_name(shown: Locato
         tops = row.locator(".sbe-sign, .sbe-name").evaluate_all("all => all.map((e) => e.getBoundingClientRect())")
         assert tops[0]["top"] < tops[1]["bottom"]
         assert tops[1]["top"] < tops[0]["bottom"]
+
+
+def test_what_is_selected_is_in_sight_after_another_question(
+    shown: Locator, host: Host, explorer: BackendExplorer
+) -> None:
+    host.page.set_viewport_size({"width": 1200, "height": 600})
+    shown.press("End")
+    shown.press("f")  # folded away: nothing is selected
+    shown.press("f")
+    shown.locator(".sg-view, .sg-body").evaluate_all("all => all.forEach(each => { each.scrollTop = 1e6 })")
+    explorer.ask(machine="B200")
+    host.flush()
+    chosen = shown.locator("tr[data-selected='true']")
+    expect(chosen).to_have_attribute("data-backend", "trtllm_mla")
+    expect(chosen).to_be_in_viewport()

@@ -12,6 +12,7 @@ from tests.support.browser.widget_host import Host
 pytest.importorskip("triton")
 
 from sglab.engine.recording import TreeOp
+from sglab.serving import Engine
 from sglab.widgets import RadixTree
 from tests.support.browser.every_widget import recording
 
@@ -93,3 +94,46 @@ def test_the_attention_of_an_operations_step_opens(tree: Locator) -> None:
     tree.press("o")
     tree.get_by_role("button", name="Page table").click()
     expect(tree.get_by_role("link", name=f"Page table of step {op.step}, layer 0")).to_be_visible()
+
+
+def test_an_operation_that_no_step_followed_has_no_attention_to_open(tree: Locator) -> None:
+    log = recording()
+    assert log.tree.ops[-1].step == len(log.steps)
+    details = tree.locator(".sg-details")
+    expect(details).to_contain_text(f"after step{len(log.steps) - 1}")
+    tree.press("o")
+    expect(details).to_contain_text("No step has followed this operation")
+    expect(tree.get_by_role("button", name="Page table")).to_be_disabled()
+
+
+def top(part: Locator) -> float:
+    box = part.bounding_box()
+    assert box
+    return box["y"]
+
+
+def test_the_pool_stays_in_place_and_no_hole_is_left_around_it(tree: Locator) -> None:
+    canvas, order = tree.locator(".srt-pool"), tree.locator(".srt-order")
+    picture = tree.locator(".srt-scroll")
+    places = set()
+    for index in (0, first("split")[0], first("evict")[0]):
+        tree.locator(".sg-slider").fill(str(index))
+        expect(tree.locator(".sg-counter")).to_contain_text(f"step {index:,} of")
+        places.add(top(canvas))
+        below, around = picture.bounding_box(), canvas.bounding_box()
+        assert below and around
+        assert below["y"] - around["y"] - around["height"] < 12
+        assert top(order) - below["y"] - below["height"] < 12
+    assert len(places) == 1
+
+
+def test_a_pool_of_which_little_is_used_says_up_to_where_it_is_drawn(host: Host) -> None:
+    engine = Engine("tiny", page_size=4)
+    shown = RadixTree(engine)
+    engine.generate([5, 6, 7, 8, 9], {"max_new_tokens": 1})
+    assert "1 node evicted" not in shown.header["subject"]
+    assert "4 tokens cached · 0 nodes evicted" in shown.header["subject"]
+    host.show(shown)
+    label = str(host.page.locator(".srt-pool").get_attribute("aria-label"))
+    assert "4 evictable" in label
+    assert "drawn up to 8" in label

@@ -45,7 +45,7 @@ def test_a_step_says_who_was_taken_and_why(host: Host, run: Recording) -> None:
         row = widget.get_by_label("Decisions").get_by_role("row", name=re.compile(f"^{decision.rid} "))
         expect(row).to_contain_text(decision.reason)
         assert decision.left is not None
-        expect(row).to_contain_text(f"{decision.left.rem_total} slots")
+        expect(row).to_contain_text(f"{decision.left.rem_total:,} slots")
     if step.stopped:
         expect(widget.locator(".sg-details")).to_contain_text(f"No more: {step.stopped}.")
 
@@ -128,6 +128,51 @@ def test_a_tab_takes_the_place_of_the_page_where_the_host_has_tabs(host: Host, p
     view.get_by_role("button", name="Split KV").click()
     expect(view.locator(".sge-made")).to_contain_text("in a tab")
     assert page.evaluate("asked.widget") == "SplitKV" and page.evaluate("asked.model")
+
+
+def test_a_pass_that_failed_is_told_as_such(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(tiny_llama(), max_total_tokens=128)
+    _, widget = shown(host, engine)
+    engine.submit([1, 2, 3], {"temperature": 0, "max_new_tokens": 6, "min_new_tokens": 6}, rid="unlucky")
+    engine.step()
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("no memory")
+
+    with monkeypatch.context() as spoilt:
+        spoilt.setattr(engine.runs, "forward", fails)
+        engine.step()
+    engine.generate([4, 5], {"max_new_tokens": 1})
+    host.flush()
+    go_to(widget, 1)
+    expect(widget.locator(".sg-sentence")).to_contain_text(
+        "Step 1: the pass of 1 request failed, which ends them: RuntimeError: no memory."
+    )
+    expect(widget.locator(".sg-legend")).to_contain_text("its pass failed")
+    widget.get_by_label("Request", exact=True).first.select_option(label="unlucky")
+    widget.press("r")
+    expect(widget.get_by_label("Life of unlucky")).not_to_contain_text("waited")
+    assert engine.history.steps[1].failed == "RuntimeError: no memory"
+    assert engine.history.steps[0].failed == ""
+
+
+def test_who_follows_a_run_sees_its_newest_step_and_request(host: Host, page: Page) -> None:
+    engine = Engine(tiny_llama(), max_total_tokens=400, max_running_requests=2)
+    widget, view = shown(host, engine)
+    for i in range(100):
+        engine.submit([1, 2, i % 60], {"temperature": 0, "max_new_tokens": 8, "min_new_tokens": 8})
+    while engine.step():
+        pass
+    widget.refresh()
+    host.flush()
+    last = len(engine.history) - 1
+    expect(view.locator(".sg-counter")).to_have_text(f"step {last} of 0 … {last}")
+    settled(page)
+    cells = view.locator(".sg-cells")
+    left, top = cells.evaluate(
+        "(e) => [e.scrollLeft + e.clientWidth - e.scrollWidth, e.scrollTop + e.clientHeight - e.scrollHeight]"
+    )
+    assert abs(left) < 3 and top > -3
 
 
 TEXTS = """() => {

@@ -160,3 +160,23 @@ def test_maps_of_a_saved_picture_are_drawn_with_its_pixels(shown: Locator) -> No
     ratios = page.evaluate("savedPixels")
     assert len(ratios) >= 2
     assert min(ratios) > 1.9
+
+
+def test_maps_that_scroll_show_a_query_with_the_keys_before_it_and_scroll_together(host: Host, page: Page) -> None:
+    page.set_viewport_size({"width": 1000, "height": 900})
+    text = "The quick brown fox jumps over the lazy dog. " * 5
+    host.show(SparseAttention(record_attention(text[:200], layers=[0])))
+    widget = page.locator("#widget .sg-widget")
+    expect(widget.locator(".sg-placeholder")).to_be_empty()
+    settled(page)
+    maps = widget.locator(".ssp-maps .sg-cells")
+    hidden = "e => [e.scrollWidth - e.clientWidth - e.scrollLeft, e.scrollHeight - e.clientHeight - e.scrollTop]"
+    for each in maps.all():
+        right, below = each.evaluate(hidden)
+        assert right < 40 and below < 3, "the last query's row is seen where its latest keys are"
+    maps.first.evaluate("e => e.scrollTo(17, 23)")
+    settled(page)
+    assert maps.last.evaluate("e => [e.scrollLeft, e.scrollTop]") == [17, 23]
+    maps.first.click(position={"x": 60, "y": 60})
+    settled(page)
+    assert maps.first.evaluate("e => [e.scrollLeft, e.scrollTop]") == [17, 23], "a press leaves what is in sight"

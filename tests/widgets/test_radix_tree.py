@@ -99,3 +99,17 @@ def test_the_trail_from_an_operation_to_its_steps_attention() -> None:
     assert shown.open_attention("PageTable", step, 0)["title"] == f"Page table of step {step}, layer 0"
     assert shown.batch is not None and len(shown.batch.reqs) == len(made.history.steps[step].batch)
     assert RadixTree(TreeLog(made.tree_cache)).layers == 0
+
+
+def test_one_that_is_switched_off_is_called_so() -> None:
+    made = Engine(tiny_llama(), disable_radix_cache=True, max_total_tokens=96)
+    shown = RadixTree(made)
+    made.generate([1, 2, 3], {"max_new_tokens": 1})
+    shown.refresh()
+    assert shown.header["subject"].startswith("the radix cache is off: nothing is kept · 1 operation · ")
+    assert shown.steps == len(made.history.steps) == 1
+
+
+def test_a_recording_takes_no_other_decode() -> None:
+    with pytest.raises(TypeError, match="decode is of a TreeLog alone"):
+        RadixTree(Engine(tiny_llama(), max_total_tokens=96), str)

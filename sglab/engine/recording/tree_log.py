@@ -84,10 +84,11 @@ class TreeLog:
     Attributes:
         ops: in order; the first is "start", with the whole tree.
         page_size: the tree's.
+        disabled: the tree keeps nothing.
     """
 
     def __init__(self, tree: RadixCache, step: Callable[[], int] = lambda: 0) -> None:
-        self.page_size = tree.page_size
+        self.page_size, self.disabled = tree.page_size, tree.disable
         self.ops: list[TreeOp] = []
         self._tree, self._step = tree, step
         self._known: dict[int, tuple[Any, ...]] = {}

@@ -128,6 +128,8 @@ class StepRecord:
     """The size of the captured graph that was replayed; None: the pass ran without one."""
     stopped: str = ""
     """Why no more waiting requests were offered to a prefill; empty where none was left."""
+    failed: str = ""
+    """Why the pass could not run, which ends its requests before the next step; empty: it ran."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain lists, dictionaries, numbers and strings."""

@@ -194,6 +194,7 @@ class Scheduler:
         assert self._in_flight[0] is scheduled
         self._write_rows()
         del self._in_flight[0]
+        scheduled.record.failed = message
         for req in scheduled.reqs:
             if not req.finished():
                 req.to_finish = FinishAbort(message)

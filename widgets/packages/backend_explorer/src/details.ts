@@ -4,7 +4,7 @@ import { cssBackground, format, h } from "@sglab/core";
 import { definitions, note, table, title } from "@sglab/engine/parts";
 import { LOOKS } from "./looks";
 import type { ArrayInfo, PlanInfo, Ran, Row } from "./protocol";
-import { flops, partsOf } from "./words";
+import { flops, NO_FIGURES, partsOf } from "./words";
 
 const OPENS = [
   ["SplitKV", "Split KV", "its plan, work unit by work unit"],
@@ -44,7 +44,7 @@ export function backendDetails(
       ["page size", `${row.pageSize}${row.named.length ? `: ${row.named.join("; ")}` : ""}`],
     ]),
   );
-  for (const text of row.notes) parts.push(note(text));
+  for (const text of row.notes) parts.push(note(asSentence(text)));
   if (row.servedBy) {
     parts.push(...opened(row, live, busy, actions), ...runHere(row, live, busy, ran, actions));
     parts.push(...costParts(row), ...planParts(row.plan), ...arrayParts(row), ...scratchParts(row));
@@ -120,6 +120,10 @@ function runHere(
   ];
 }
 
+function asSentence(text: string): string {
+  return `${text[0]?.toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;
+}
+
 function costParts(row: Row): HTMLElement[] {
   const { cost } = row;
   if (!cost) return [];
@@ -129,9 +133,7 @@ function costParts(row: Row): HTMLElement[] {
     const bytes = h("span", { title: `${format.count(part.bytes)} B` }, format.bytes(part.bytes));
     return [h("span", { class: "sge-request", title: part.about }, swatch, part.name), bytes];
   });
-  const time = cost.bound
-    ? `${format.duration(cost.bound.ns)}, by ${cost.bound.by}`
-    : "no published figures of this machine here";
+  const time = cost.bound ? `${format.duration(cost.bound.ns)}, by ${cost.bound.by}` : NO_FIGURES;
   return [
     title("Counted, of one layer"),
     table(["through memory", "bytes"], rows, "Bytes"),
@@ -144,7 +146,7 @@ function costParts(row: Row): HTMLElement[] {
       ["per byte", `${cost.intensity.toFixed(1)} FLOP`],
       ["at least", time],
     ]),
-    ...cost.notes.map((text) => note(`${text[0]?.toUpperCase()}${text.slice(1)}.`)),
+    ...cost.notes.map((text) => note(asSentence(text))),
   ];
 }
 

@@ -227,6 +227,7 @@ function render({ el, source, disposer }: Context<typeof BACKEND_EXPLORER>): voi
       selected ??= rows.find((row) => row.chosen)?.name;
       draw.now();
       loadTrack();
+      if (selected !== undefined) table.reveal(selected); // another pass puts it elsewhere
     },
     draw,
   );

@@ -5,7 +5,9 @@ import { LOOKS } from "./looks";
 import type { Row } from "./protocol";
 import {
   flops,
+  groupTitle,
   longest,
+  NO_FIGURES,
   type Order,
   ordered,
   partsOf,
@@ -77,11 +79,6 @@ export function makeTable(actions: Actions, disposer: Disposer): Table {
     names: () => names,
     show(rows, order, folded, machine, version, live) {
       const most = longest(rows);
-      const titles: Record<Standing, string> = {
-        runs: `run on ${machine} under SGLang ${version}`,
-        built: "would serve this pass elsewhere",
-        refused: "refuse this pass",
-      };
       const lines: HTMLElement[] = [];
       names = [];
       let before: Standing | undefined;
@@ -90,7 +87,7 @@ export function makeTable(actions: Actions, disposer: Disposer): Table {
         const now = standing(row);
         if (now !== before) {
           const count = all.filter((each) => standing(each) === now).length;
-          lines.push(groupLine(`${format.plural(count, "backend")} ${titles[now]}`));
+          lines.push(groupLine(groupTitle(now, count, machine, version)));
           before = now;
         }
         if (folded && now === "refused") continue;
@@ -168,7 +165,11 @@ function line(row: Row, most: number, live: boolean): HTMLElement {
     ),
     h("td", { class: "sbe-moved" }, bar(row, most), h("span", {}, cost ? format.bytes(cost.bytes) : "–")),
     opening(cost ? flops(cost.flops + cost.wasted) : "–", "KernelDebugger", row, live, "kernel"),
-    h("td", { title: bound ? `bound by ${bound.by}` : "" }, bound ? format.duration(bound.ns) : "–"),
+    h(
+      "td",
+      { title: bound ? `bound by ${bound.by}` : cost ? NO_FIGURES : row.notes.join("\n") },
+      bound ? format.duration(bound.ns) : "–",
+    ),
   );
 }
 

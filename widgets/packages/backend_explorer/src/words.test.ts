@@ -3,6 +3,7 @@ import type { CostInfo, PlanInfo, Row } from "./protocol";
 import {
   choiceText,
   flops,
+  groupTitle,
   longest,
   ordered,
   partsOf,
@@ -106,4 +107,10 @@ test("a choice of two backends names both", () => {
   expect(choiceText({ version: "1", prefill: "fa3", decode: "fa3" })).toBe("fa3");
   expect(choiceText({ version: "1", prefill: "fa4", decode: "triton" })).toBe("prefill fa4, decode triton");
   expect(choiceText({ version: "1", refused: "no" })).toBe("does not start");
+});
+
+test("what stands above one backend and above several", () => {
+  expect(groupTitle("runs", 1, "A100", "0.5.9")).toBe("1 backend runs on A100 under SGLang 0.5.9");
+  expect(groupTitle("refused", 1, "A100", "0.5.9")).toBe("1 backend refuses this pass");
+  expect(groupTitle("refused", 6, "A100", "0.5.9")).toBe("6 backends refuse this pass");
 });

@@ -6,6 +6,19 @@ import type { Choice, CostInfo, PlanInfo, Row } from "./protocol";
 export type Standing = "runs" | "built" | "refused";
 
 /** Runs: SGLang starts with it on this machine and it serves the pass; built: it would serve it elsewhere. */
+export const NO_FIGURES = "no published figures of this machine here";
+
+/** Above the backends of one standing. */
+export function groupTitle(now: Standing, count: number, machine: string, version: string): string {
+  const one = count === 1;
+  const titles: Record<Standing, string> = {
+    runs: `${one ? "runs" : "run"} on ${machine} under SGLang ${version}`,
+    built: "would serve this pass elsewhere",
+    refused: `${one ? "refuses" : "refuse"} this pass`,
+  };
+  return `${format.plural(count, "backend")} ${titles[now]}`;
+}
+
 export function standing(row: Row): Standing {
   if (!row.servedBy) return "refused";
   return row.refusals.length ? "built" : "runs";

@@ -25,9 +25,10 @@ export function bytes(value: number): string {
   return `${scaled.toFixed(digits)} ${units[unit]}`;
 }
 
-/** A share as a percentage: "12.5 %". */
+/** A share as a percentage: "12 %", "1.5 %"; what is not all of it is not rounded to 100. */
 export function percent(share: number): string {
   const value = share * 100;
+  if (value >= 99.5 && value < 99.995) return `${Math.min(value, 99.9).toFixed(1)} %`;
   return `${value >= 10 || value === 0 ? value.toFixed(0) : value.toFixed(1)} %`;
 }
 

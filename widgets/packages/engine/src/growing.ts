@@ -9,10 +9,10 @@ export class Growing {
   constructor(private transport: Transport) {}
 
   /** @param end the last position that there is now */
-  standing(end: number, follows = true): { position: number; atEnd: boolean } {
+  standing(end: number, follows = true): number {
     const first = this.#shown < 0;
     const atEnd = first || this.transport.position >= this.#shown;
     this.#shown = end;
-    return { position: first || (atEnd && follows) ? end : this.transport.position, atEnd };
+    return first || (atEnd && follows) ? end : this.transport.position;
   }
 }

@@ -200,7 +200,7 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     { source, frame, disposer },
     () => lines.read(),
     () => {
-      transport.load(track(), growing.standing(events.length).position);
+      transport.load(track(), growing.standing(events.length));
       showAnswer();
     },
     draw,

@@ -2,6 +2,7 @@
 
 import { format } from "@sglab/core";
 import { definitions, link, note, requestLink, table, title } from "@sglab/engine/parts";
+import { childrenOnDevice } from "./pool";
 import type { Op } from "./protocol";
 import type { Tree, TreeStates } from "./states";
 import { nameOf, runs, safeText, sentence } from "./words";
@@ -16,20 +17,24 @@ export interface Told {
   requests: readonly string[];
   pageSize: number;
   poolSize: number;
+  /** Of the engine, that have run. */
+  steps: number;
   dark: boolean;
   pick: (node: number) => void;
   goTo: (op: number) => void;
 }
 
 export function opDetails(told: Told): HTMLElement[] {
-  const { states, index, tree, requests, pageSize, poolSize, dark, pick } = told;
+  const { states, index, tree, requests, pageSize, poolSize, steps, dark, pick } = told;
   const op = states.ops[index];
   if (!op) return [];
   const out: HTMLElement[] = [
     title(`Operation ${index}: ${op.kind}`),
     note(sentence(op, requests, pageSize)),
   ];
-  const rows: [string, string | HTMLElement][] = [["before step", String(op.step)]];
+  const rows: [string, string | HTMLElement][] = [];
+  if (op.step < steps) rows.push(["before step", count(op.step)]);
+  else if (steps) rows.push(["after step", count(steps - 1)]);
   if (op.rid >= 0) {
     const swatch = requestLink(op.rid, nameOf(requests, op.rid), dark, () =>
       told.goTo(nextOf(states, index, op.rid)),
@@ -85,8 +90,10 @@ export function opDetails(told: Told): HTMLElement[] {
 
 /** What was not evicted, though it is a leaf: locked ones, and those used later. */
 function safe(op: Op, tree: Tree): string {
-  const inner = new Set([...tree.values()].map(({ parent }) => parent));
-  const leaves = [...tree.values()].filter(({ id, parent }) => parent >= 0 && !inner.has(id));
+  const inner = childrenOnDevice(tree);
+  const leaves = [...tree.values()].filter(
+    ({ id, parent, device }) => device && parent >= 0 && !inner.has(id),
+  );
   const locked = leaves.filter(({ lock }) => lock > 0).length;
   const later = leaves.length - locked;
   const last = op.evicted?.at(-1)?.[2] ?? 0;

@@ -27,7 +27,6 @@ import { layoutOf, TreeStates } from "./states";
 import { changesTree, sentence } from "./words";
 
 const LEAST = 120;
-const BELOW = 116; // of the view, for the pool and what would go
 const BETWEEN = 8;
 const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: the tree as it was found." },
@@ -64,7 +63,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
   const picture = makePicture(frame.tooltip, disposer, (node) => select(node));
   const pool = makePool((node) => select(node));
   frame.view.classList.add("srt-view");
-  frame.view.append(picture.root, pool.root);
+  frame.view.append(pool.canvas, picture.root, pool.order); // the pool stays in place, however high the tree is
   disposer.listen(pool.canvas, "click", (event) => {
     const op = pool.opAt(event.offsetX);
     if (op !== undefined) transport.goTo(op);
@@ -130,6 +129,13 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     else transport.goTo(to);
   }
 
+  /** Why the attention of an operation's step cannot be opened. */
+  function refusal(op: Op): string | undefined {
+    if (op.kind === "start") return "Go to an operation of a step first.";
+    const none = source.get("steps") && op.step >= source.get("steps");
+    return none ? "No step has followed this operation: go back to one of an earlier step." : undefined;
+  }
+
   function track(): Track {
     const { ops } = states;
     const stepEnds = ops.flatMap((op, i) => (ops[i + 1]?.step !== op.step ? [i] : []));
@@ -166,8 +172,8 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     const shown = { layout, op, pageSize: source.get("page_size"), selected, clock: op.clock };
     const height = frame.room();
     pool.show(states.ops, at, tree, source.get("pool_size"), frame.view.clientWidth, theme());
-    const below = Math.max(BELOW, pool.root.offsetHeight + BETWEEN); // what would go may take several lines
-    picture.show(shown, frame.view.clientWidth, Math.max(LEAST, height - below), theme());
+    const around = pool.canvas.offsetHeight + pool.order.offsetHeight + 2 * BETWEEN; // what would go may take several lines
+    picture.show(shown, frame.view.clientWidth, Math.max(LEAST, height - around), theme());
     const told: Told = {
       states,
       index: at,
@@ -175,6 +181,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
       requests: source.get("requests"),
       pageSize: source.get("page_size"),
       poolSize: source.get("pool_size"),
+      steps: source.get("steps"),
       dark: theme().dark,
       pick: select,
       goTo: (to) => transport.goTo(to),
@@ -182,16 +189,17 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     if (tabs.current === "op")
       opPane.replaceChildren(...opDetails({ ...told, tree: op.evicted ? tree : told.tree }));
     if (tabs.current === "node") nodePane.replaceChildren(...nodeDetails({ ...told, tree }, selected));
-    attention.show(op.step, op.kind === "start" ? "Go to an operation of a step first." : undefined);
+    attention.show(op.step, refusal(op));
     const measured = `${frame.view.clientWidth} ${height}`;
     if (measured !== room) tallest = 0;
     room = measured;
-    const drawn = picture.root.offsetHeight + pool.root.offsetHeight;
+    const drawn = around + picture.root.offsetHeight;
     tallest = Math.max(tallest, drawn, frame.detailsBelow() ? 0 : frame.details.scrollHeight);
-    const least = Math.max(drawn + BETWEEN, Math.min(height, tallest)); // nothing lies over the details
+    const least = Math.max(drawn, Math.min(height, tallest)); // nothing lies over the details
     frame.view.style.minHeight = `${least}px`; // the transport stays under the pointer
   });
   built = true;
+  disposer.add(source.onChange("steps", () => draw.schedule()));
   frame.setLegend(LEGEND());
 
   disposer.add(
@@ -206,7 +214,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     () => lines.read(),
     () => {
       const end = Math.max(0, states.ops.length - 1);
-      transport.load(track(), growing.standing(end, follow.checked).position);
+      transport.load(track(), growing.standing(end, follow.checked));
     },
     draw,
   );

@@ -1,6 +1,6 @@
 // The tree as bars: tokens from left to right, a branch per row, pages as cells, locks and last access above each bar.
 
-import { type Disposer, h, revealWithin, s, type Theme, type Tooltip, uniqueId } from "@sglab/core";
+import { type Disposer, format, h, revealWithin, s, type Theme, type Tooltip, uniqueId } from "@sglab/core";
 import type { Op } from "./protocol";
 import type { Layout, Place } from "./states";
 import { runs } from "./words";
@@ -8,6 +8,7 @@ import { runs } from "./words";
 const ROW = 44;
 const CAPTION = 15;
 const BAR = 21;
+const NOTCH = 5;
 const LEFT = 44;
 const GAP = 5;
 const MOST = 15; // px of a token
@@ -166,7 +167,7 @@ function bar(
     parts.push(s("rect", { x, y, width, height: BAR, rx: 2, fill: `url(#${shown.pattern})`, opacity: 0.35 }));
   if (pageSize > 1 && pageSize * unit > 5)
     for (let token = pageSize; token < node.tokens; token += pageSize)
-      parts.push(s("path", { d: `M${x + token * unit},${y} V${y + BAR}`, class: "srt-page" }));
+      parts.push(s("path", { d: pageBorder(x + token * unit, y), class: `srt-page srt-page-${kind}` }));
   if (nodes <= MANY) {
     const room = Math.floor((width - 6) / CHARACTER);
     const text = fitted(visible(node.text), room);
@@ -195,6 +196,11 @@ function bar(
   return s("g", { "data-node": node.id, class: "srt-node" }, ...parts);
 }
 
+/** Above and below the text, which it would cut. */
+function pageBorder(x: number, y: number): string {
+  return `M${x},${y} v${NOTCH} M${x},${y + BAR} v${-NOTCH}`;
+}
+
 /** The longest caption that fits: number, locks, pages, last access. */
 function captionOf({ node }: Place, room: number): string {
   const locks = node.lock ? ` · ${node.lock} ${node.lock === 1 ? "lock" : "locks"}` : "";
@@ -210,9 +216,11 @@ function fitted(text: string, room: number): string {
   return text.length <= room ? text : room < 3 ? "" : `${text.slice(0, room - 1)}…`;
 }
 
-/** Spaces and line ends as marks: tokens are what they are. */
+/** Spaces, line ends and other controls as marks: tokens are what they are. Few fonts have marks for each control. */
 export function visible(text: string): string {
-  return text.replaceAll("\n", "⏎").replaceAll(" ", "\u00a0");
+  const marked = text.replaceAll("\n", "⏎").replaceAll(" ", "\u00a0");
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is replaced
+  return marked.replace(/[\x00-\x1f\x7f]/g, "·");
 }
 
 function describe({ node, ghost }: Place, { clock, pageSize }: Shown): string {
@@ -224,7 +232,7 @@ function describe({ node, ghost }: Place, { clock, pageSize }: Shown): string {
     : "on the host alone";
   const unit = pageSize === 1 ? "slots" : "pages";
   return (
-    `node ${node.id}${ghost ? " (gone)" : ""}: ${node.tokens} tokens, ${where}\n${JSON.stringify(node.text)}\n` +
-    `${unit} ${runs(node.pages) || "none"} · ${node.lock} locks · last used at ${node.at} of ${clock}`
+    `node ${node.id}${ghost ? " (gone)" : ""}: ${format.plural(node.tokens, "token")}, ${where}\n${JSON.stringify(node.text)}\n` +
+    `${unit} ${runs(node.pages) || "none"} · ${format.plural(node.lock, "lock")} · last used at ${node.at} of ${clock}`
   );
 }

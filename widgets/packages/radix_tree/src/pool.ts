@@ -1,19 +1,19 @@
-// Under the tree: the pool over all operations, and the leaves in the order in which they would go now.
+// Around the tree: the pool over all operations, and the leaves in the order in which they would go now.
 
 import { format, h, sharedPaint, sizeCanvas, type Theme } from "@sglab/core";
 import { HELD } from "@sglab/engine/held";
 import { link } from "@sglab/engine/parts";
+import { poolTop } from "@sglab/engine/pool_top";
 import type { Op } from "./protocol";
 import type { Tree, TreeNode } from "./states";
 
 const HEIGHT = 64;
-const LABELS = 96;
+const BESIDE = 10; // px between the labels and the chart
 const NAMED = 8;
 
-/** Unlocked leaves, least recently used first; a node follows when all below it have gone. */
+/** Unlocked leaves, least recently used first; a node follows when all below it have left the device. */
 export function nextToGo(tree: Tree): TreeNode[] {
-  const open = new Map<number, number>();
-  for (const { parent } of tree.values()) open.set(parent, (open.get(parent) ?? 0) + 1);
+  const open = childrenOnDevice(tree);
   const queue = [...tree.values()].filter(
     ({ id, lock, parent, device }) => device && parent >= 0 && !lock && !open.get(id),
   );
@@ -30,9 +30,17 @@ export function nextToGo(tree: Tree): TreeNode[] {
   return order;
 }
 
+/** Node -> how many of its children are on the device; what the host alone has keeps nothing there. */
+export function childrenOnDevice(tree: Tree): Map<number, number> {
+  const open = new Map<number, number>();
+  for (const { parent, device } of tree.values()) if (device) open.set(parent, (open.get(parent) ?? 0) + 1);
+  return open;
+}
+
 export interface Pool {
-  root: HTMLElement;
   canvas: HTMLCanvasElement;
+  /** What would go next. */
+  order: HTMLElement;
   show(ops: readonly Op[], index: number, tree: Tree, poolSize: number, width: number, theme: Theme): void;
   opAt(x: number): number | undefined;
 }
@@ -40,28 +48,36 @@ export interface Pool {
 export function makePool(pick: (node: number) => void): Pool {
   const canvas = h("canvas", { class: "srt-pool", role: "img", "data-picture": "" });
   const order = h("div", { class: "srt-order" });
-  const root = h("div", { class: "srt-below" }, canvas, order);
+  let left = 0;
   let scale = 1;
   let count = 0;
   return {
-    root,
     canvas,
+    order,
     show(ops, index, tree, poolSize, width, theme) {
       count = ops.length;
-      scale = Math.max(0.01, (width - LABELS - 6) / Math.max(1, count));
+      const most = ops.reduce((least, { pool }) => Math.max(least, poolSize - pool[0]), 0);
+      const top = poolTop(most, poolSize);
+      const [free, evictable, locked] = ops[index]?.pool ?? [0, 0, 0];
+      const labels = [
+        "the pool",
+        `${format.count(evictable + locked)} in the tree`,
+        `of ${format.plural(poolSize, "slot")}`,
+        top < poolSize ? `chart: up to ${format.count(top)}` : "",
+      ];
       const context = sizeCanvas(canvas, width - 4, HEIGHT);
       context.textBaseline = "middle";
       context.font = `11px ${theme.uiFont}`;
-      context.fillStyle = theme.muted;
-      context.fillText("the pool", 2, 10);
-      context.fillStyle = theme.text;
-      const [free, evictable, locked] = ops[index]?.pool ?? [0, 0, 0];
-      context.fillText(`${format.count(evictable + locked)} in the tree`, 2, 26);
-      context.fillStyle = theme.muted;
-      context.fillText(`of ${format.count(poolSize)} slots`, 2, 42);
+      const wide = [...labels, `${format.count(poolSize)} in the tree`]; // the chart stays where it is
+      left = Math.ceil(Math.max(...wide.map((label) => context.measureText(label).width))) + BESIDE;
+      scale = Math.max(0.01, (width - left - 6) / Math.max(1, count));
+      labels.forEach((label, line) => {
+        context.fillStyle = line === 1 ? theme.text : theme.muted;
+        context.fillText(label, 2, 9 + 15 * line);
+      });
       canvas.setAttribute(
         "aria-label",
-        `The pool: ${free} slots free, ${evictable} evictable, ${locked} locked in the tree, of ${poolSize}`,
+        `The pool: ${free} slots free, ${evictable} evictable, ${locked} locked in the tree, of ${poolSize}, drawn up to ${top}`,
       );
       const shade = theme.dark ? "dark" : "light";
       ops.forEach((op, i) => {
@@ -74,17 +90,17 @@ export function makePool(pick: (node: number) => void): Pool {
           [held, HELD.protected[shade]],
           [loose, sharedPaint().empty(theme.text)],
         ] as const) {
-          const tall = (slots / poolSize) * (HEIGHT - 2);
+          const tall = (slots / top) * (HEIGHT - 2);
           y -= tall;
           context.fillStyle = fill;
-          context.fillRect(LABELS + i * scale, y, Math.max(1, scale), tall);
+          context.fillRect(left + i * scale, y, Math.max(1, scale), tall);
         }
       });
       context.globalAlpha = 1;
       context.strokeStyle = theme.border;
-      context.strokeRect(LABELS - 0.5, 0.5, count * scale + 1, HEIGHT - 1);
+      context.strokeRect(left - 0.5, 0.5, count * scale + 1, HEIGHT - 1);
       context.fillStyle = theme.focus;
-      context.fillRect(LABELS + (index + 1) * scale - 1, 0, 1.5, HEIGHT);
+      context.fillRect(left + (index + 1) * scale - 1, 0, 1.5, HEIGHT);
       const next = nextToGo(tree);
       const nothing =
         tree.size > 1 ? "Nothing could be evicted now: every node is locked." : "The tree is empty.";
@@ -92,15 +108,17 @@ export function makePool(pick: (node: number) => void): Pool {
       const links = next
         .slice(0, NAMED)
         .map((node) =>
-          link(`${node.id} (${node.tokens} tokens, used ${node.at})`, `Select node ${node.id}`, () =>
-            pick(node.id),
+          link(
+            `${node.id} (${format.plural(node.tokens, "token")}, used ${node.at})`,
+            `Select node ${node.id}`,
+            () => pick(node.id),
           ),
         );
       const more = next.length > NAMED ? `… ${next.length - NAMED} more` : "";
       order.replaceChildren(said, ...links, more);
     },
     opAt(x) {
-      const at = Math.floor((x - LABELS) / scale);
+      const at = Math.floor((x - left) / scale);
       return at >= 0 && at < count ? at : undefined;
     },
   };

@@ -44,7 +44,7 @@ export interface Op {
 }
 
 export const RADIX_TREE = protocol("radix_tree", 1, LINES, {
-  traits: { ...STEP_OPENER, page_size: int(), pool_size: int(), requests: list<string>() },
+  traits: { ...STEP_OPENER, page_size: int(), pool_size: int(), steps: int(), requests: list<string>() },
   commands: {
     open_attention: command({ widget: text(), step: int(), layer: int() }, dict<Opened>()),
   },

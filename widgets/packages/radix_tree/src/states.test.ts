@@ -99,6 +99,13 @@ test("which leaves would go, in order: a parent after its children, nothing that
   expect(nextToGo(states.at(4)).map(({ id }) => id)).toEqual([1]);
 });
 
+test("a parent goes when all below it is on the host alone, and what is there does not go", () => {
+  const states = grown();
+  states.add(op("evict", { set: [{ id: 3, parent: 2, lock: 0, at: 3, where: [0, 1] }] }));
+  states.add(op("unlock", { set: [{ id: 2, parent: 0, lock: 0, at: 9 }] }));
+  expect(nextToGo(states.at(7)).map(({ id }) => id)).toEqual([2]);
+});
+
 test("operations in words", () => {
   const { ops } = grown();
   const said = ops.map((each) => sentence(each, ["a", "b"], 4));

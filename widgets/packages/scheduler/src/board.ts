@@ -102,9 +102,9 @@ function describe(shown: BoardState | undefined, row: number, column: number): s
   if (!shown) return undefined;
   const { run } = shown;
   const cell = run.cell(row, column);
-  const words = { waiting: "waited", paused: "held its slots, but did not run" };
+  const words = { waiting: "waited", paused: "held its slots, but did not run", gone: "was there no more" };
   const what = cell?.share
-    ? shareText(cell.share)
+    ? `${shareText(cell.share)}${cell.failed ? " in a pass that failed" : ""}`
     : cell
       ? words[cell.kind as keyof typeof words]
       : "was not there";
@@ -139,7 +139,7 @@ function paintCell(
       context.fillStyle = sharedPaint().empty(look.ink);
       context.fillRect(x, Math.round(middle - tall / 2), width - gap, tall);
     }
-  } else {
+  } else if (cell.kind !== "gone") {
     context.fillStyle = fill;
     context.fillRect(x, y + 1, width - gap, height - 2);
     context.strokeStyle = theme.text;
@@ -152,7 +152,22 @@ function paintCell(
   }
   if (cell.finished) {
     context.fillStyle = theme.text;
-    context.fillRect(x + width - 2, y + 1, 2, height - 2);
+    context.fillRect(cell.kind === "gone" ? x : x + width - 2, y + 1, 2, height - 2);
+  }
+  if (cell.failed) {
+    const half = Math.min(5, Math.max(2, step / 2 - 1));
+    const centre = x + width / 2;
+    context.strokeStyle = theme.error;
+    context.lineWidth = 2;
+    context.beginPath();
+    for (const [from, to] of [
+      [-half, half],
+      [half, -half],
+    ] as const) {
+      context.moveTo(centre + from, middle - half);
+      context.lineTo(centre + to, middle + half);
+    }
+    context.stroke();
   }
   if (cell.retracted) {
     const half = Math.min(5, Math.max(3, step / 2));
@@ -179,7 +194,8 @@ function paintLabel(
   theme: Theme,
 ): void {
   const small = height < 12;
-  if (small && row % 2 && selected !== row) return;
+  const beside = selected !== undefined && Math.abs(row - selected) === 1; // its name needs their room
+  if (small && selected !== row && (row % 2 || beside)) return;
   context.font = `${selected === row ? "600 " : ""}${small ? 10 : 11}px ${theme.uiFont}`;
   context.fillStyle = theme.text;
   let text = run.name(row);

@@ -2,6 +2,7 @@
 
 import { format, h, type Rect, sharedPaint, sizeCanvas, type Theme } from "@sglab/core";
 import { HELD } from "@sglab/engine/held";
+import { poolTop } from "@sglab/engine/pool_top";
 import { LABELS } from "./board";
 import { newTokens, parts, type Run } from "./model";
 import type { Facts, Step } from "./protocol";
@@ -108,13 +109,15 @@ export function makeCharts(): Charts {
       const unit = facts.page_size === 1 ? "slots" : "pages";
       axis(y, deep, `KV ${unit}`, at ? `${format.count(pages(used))} held` : "");
       context.fillStyle = theme.muted;
+      const top = poolTop(facts.pool_size - run.leastFree, facts.pool_size);
       context.fillText(`of ${format.count(pages(facts.pool_size))}`, 2, y + 36);
+      if (top < facts.pool_size) context.fillText(`chart: to ${format.count(pages(top))}`, 2, y + 50);
       each(y, deep, (step, rect) => {
         const [free, evictable, locked, own] = step.pool;
         const slots = { private: own, protected: locked, evictable, free };
         let base = rect.y + rect.height;
         for (const part of POOL_PARTS) {
-          const bar = (slots[part] / facts.pool_size) * rect.height;
+          const bar = Math.min((slots[part] / top) * rect.height, base - rect.y); // of what is free, what there is room for
           base -= bar;
           context.fillStyle = poolFill(part, theme);
           context.fillRect(rect.x, base, rect.width, bar);

@@ -1,6 +1,6 @@
 // The pane beside the board: a step's batch with its why, a request's life, and the attention that can be opened.
 
-import { format } from "@sglab/core";
+import { format, h } from "@sglab/core";
 import { definitions, link, note, requestLink, table, title } from "@sglab/engine/parts";
 import { newTokens, type Run, sentence } from "./model";
 import type { Decision, Facts, Share, Step } from "./protocol";
@@ -54,18 +54,20 @@ function batchTable(step: Step, name: (request: number) => HTMLElement): HTMLEle
 const RESULTS: Record<string, string> = { CONTINUE: "taken", NO_TOKEN: "no slots", OTHER: "refused" };
 
 function whyTable(why: Decision[], name: (request: number) => HTMLElement): HTMLElement {
-  const rows = why.slice(0, LISTED).map(([request, result, reason, total, , input, chunk]) => {
-    const left = [`${total ?? "?"} slots`, `${input ?? "?"} of the pass`];
-    if (chunk !== undefined && chunk !== null) left.push(`${chunk} of the chunk`);
-    return [
-      name(request),
-      `${RESULTS[result] ?? result}: ${reason}`,
-      total === undefined ? "" : left.join(", "),
-    ];
-  });
+  const rows: (string | HTMLElement)[][] = why
+    .slice(0, LISTED)
+    .map(([request, result, reason, total, , input, chunk]) => {
+      const decision = h("span", {}, `${RESULTS[result] ?? result}: ${reason}`);
+      if (total !== undefined) {
+        const left = [format.plural(total, "slot"), `${format.count(input ?? 0)} of the pass`];
+        if (chunk !== undefined && chunk !== null) left.push(`${format.count(chunk)} of the chunk`);
+        decision.append(h("span", { class: "ssc-left" }, `left before: ${left.join(", ")}`));
+      }
+      return [name(request), decision];
+    });
   const more = why.length - LISTED;
-  if (more > 0) rows.push([`… ${more} more`, "", ""]);
-  return table(["request", "decision", "left before"], rows, "Decisions");
+  if (more > 0) rows.push([`… ${more} more`, ""]);
+  return table(["request", "decision"], rows, "Decisions");
 }
 
 function waiting(run: Run, step: Step): HTMLElement {

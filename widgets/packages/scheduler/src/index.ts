@@ -6,6 +6,7 @@ import { makeStepAttention } from "@sglab/engine/step_attention";
 import "@sglab/engine/engine_style";
 import "./scheduler.css";
 import {
+  type Cell,
   type Context,
   defineWidget,
   followRun,
@@ -41,6 +42,7 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
   const run = new Run();
   const lines = new Lines<Step>(source, (step) => run.add(step));
   let selected: number | undefined;
+  let toReveal: Cell | undefined; // once the board has the size of what has come
   let built = false; // tabs open before there is anything to draw
   const transport = new Transport();
   const growing = new Growing(transport);
@@ -113,10 +115,14 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
   function select(request: number | undefined): void {
     selected = request;
     chosen.value = request === undefined ? "" : String(request);
-    if (request !== undefined)
-      board.grid.reveal({ row: request, column: Math.max(0, transport.position - 1) });
+    if (request !== undefined) toReveal = { row: request, column: Math.max(0, transport.position - 1) };
     if (run.steps.length) transport.refresh();
     draw.schedule();
+  }
+
+  function revealNow(): void {
+    const column = Math.max(0, transport.position - 1);
+    toReveal = { row: selected ?? firstOf(run.steps[transport.position - 1]), column };
   }
 
   function stepRequest(step: number): void {
@@ -160,7 +166,10 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
 
   const draw = framed(() => {
     if (!run.steps.length || frame.view.clientWidth === 0) return;
+    frame.setLegend(legend(run.failed)); // before the room beside it is measured
     board.layout(run, frame.view.clientWidth, Math.max(LEAST_BOARD, frame.room() - LEAST_CHARTS - VIEW_GAP));
+    if (toReveal) board.grid.reveal(toReveal);
+    toReveal = undefined;
     const at = transport.position - 1;
     const { dark } = theme();
     const facts = source.get("facts");
@@ -168,7 +177,6 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
     if (tabs.current === "step") keepFocus(stepPane, stepDetails(run, facts, at, dark, goes));
     if (tabs.current === "request") keepFocus(requestPane, requestDetails(run, selected, at, goes));
     attention.show(at, refusal(run, at));
-    frame.setLegend(legend());
   });
   built = true;
 
@@ -181,11 +189,7 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
 
   disposer.add(
     transport.changed.on(() => {
-      if (run.steps.length)
-        board.grid.reveal({
-          row: selected ?? firstOf(run.steps[transport.position - 1]),
-          column: Math.max(0, transport.position - 1),
-        });
+      revealNow();
       draw.schedule();
       board.grid.redraw();
     }),
@@ -203,9 +207,7 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
         frame.setPlaceholder({ kind: "empty", text, remedy });
         return;
       }
-      const { position, atEnd } = growing.standing(end, follow.checked);
-      transport.load(track(), position);
-      if (atEnd) board.grid.reveal({ row: selected ?? 0, column: end - 1 });
+      transport.load(track(), growing.standing(end, follow.checked));
     },
     draw,
   );
@@ -223,7 +225,7 @@ function keepFocus(pane: HTMLElement, parts: HTMLElement[]): void {
   if (focused >= 0) pane.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
 }
 
-function legend(): LegendItem[] {
+function legend(failed: boolean): LegendItem[] {
   const mark = (kind: string) => h("i", { class: `ssc-mark ssc-${kind}`, "aria-hidden": "true" });
   return [
     { label: "waiting", mark: mark("waiting") },
@@ -233,6 +235,7 @@ function legend(): LegendItem[] {
     { label: "holds slots, does not run", mark: mark("paused") },
     { label: "retracted", mark: mark("retracted") },
     { label: "ended", mark: mark("finished") },
+    ...(failed ? [{ label: "its pass failed", mark: mark("failed") }] : []),
     { label: "pool: a request's own", mark: mark("private") },
     { label: "in the tree, locked", mark: mark("protected") },
     { label: "evictable", mark: legendMark("hatch") },

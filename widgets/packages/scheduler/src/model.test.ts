@@ -92,6 +92,22 @@ test("where the transport stands has the number that the sentence has", () => {
   expect(stepName(0, 3)).toBe("before step 0");
 });
 
+test("a pass that failed decoded nothing, and whom it ended was not waiting in the next step", () => {
+  const made = run();
+  made.add(step({ mode: "DECODE", batch: [[1, "decode", 6, 1, 0]], failed: "RuntimeError: no memory" }));
+  made.add(step({ mode: "IDLE", finished: [[1, "abort"]] }));
+  expect(sentence(made, 5)).toBe(
+    "Step 5: the pass of 1 request failed, which ends them: RuntimeError: no memory. No request waits.",
+  );
+  expect(made.cell(1, 6)).toEqual({ kind: "gone", finished: "abort" });
+  expect(made.history(1).slice(-2)).toEqual([
+    { step: 5, text: "its pass failed: RuntimeError: no memory" },
+    { step: 6, text: "ended (abort)" },
+  ]);
+  expect(made.failed).toBe(true);
+  expect(run().failed).toBe(false);
+});
+
 test("an end that no step follows is that of the last step", () => {
   const made = run();
   (made.requests[1] as { ended: string }).ended = "abort";

@@ -5,10 +5,13 @@ import type { Phase, Request, Share, Step } from "./protocol";
 
 /** A request in one step, as the board draws it. */
 export interface Cell {
-  kind: Phase | "waiting" | "paused";
+  /** "gone": it ended before the step. */
+  kind: Phase | "waiting" | "paused" | "gone";
   share?: Share;
   retracted?: boolean;
   finished?: string;
+  /** Why its pass could not run. */
+  failed?: string;
 }
 
 interface Moment {
@@ -23,6 +26,10 @@ export class Run {
   #cells: Map<number, Cell>[] = [];
   /** The largest batch of new tokens. */
   most = 1;
+  /** The least slots that were free. */
+  leastFree = Number.POSITIVE_INFINITY;
+  /** Whether a pass could not run. */
+  failed = false;
 
   add(step: Step): void {
     const at = this.steps.length;
@@ -30,16 +37,19 @@ export class Run {
     const put = (request: number, cell: Cell) => this.#of(request).set(at, cell);
     for (const request of step.waiting) put(request, { kind: "waiting" });
     for (const request of step.paused) put(request, { kind: "paused" });
-    for (const share of step.batch) put(share[0], { kind: share[1], share });
+    const failed = step.failed ? { failed: step.failed } : {};
+    for (const share of step.batch) put(share[0], { kind: share[1], share, ...failed });
     for (const request of step.retracted ?? []) {
       const cell = this.cell(request, at) ?? { kind: "waiting" };
       put(request, { ...cell, retracted: true });
     }
     for (const [request, kind] of step.finished ?? []) {
-      const cell = this.cell(request, at) ?? { kind: "waiting" };
+      const cell = this.cell(request, at) ?? { kind: "gone" };
       put(request, { ...cell, finished: kind });
     }
     this.most = Math.max(this.most, newTokens(step));
+    this.leastFree = Math.min(this.leastFree, step.pool[0]);
+    this.failed ||= Boolean(step.failed);
   }
 
   #of(request: number): Map<number, Cell> {
@@ -109,15 +119,17 @@ export class Run {
     };
     for (let at = 0; at < this.steps.length; at++) {
       const cell = this.cell(request, at);
-      if (cell?.kind !== kind) {
+      const now = cell?.failed ? "failed" : (cell?.kind ?? "");
+      if (now !== kind) {
         close(at);
-        kind = cell?.kind ?? "";
+        kind = now;
         since = at;
       }
       if (!cell) continue;
+      if (cell.failed) found.push({ step: at, text: `its pass failed: ${cell.failed}` });
       if (cell.retracted)
         found.push({ step: at, text: "was retracted: its slots were needed, its tokens stay" });
-      if (cell.kind === "chunk" || cell.kind === "prefill")
+      if (!cell.failed && (cell.kind === "chunk" || cell.kind === "prefill"))
         found.push({ step: at, text: shareText(cell.share) });
       if (cell.finished) {
         close(at + 1);
@@ -157,6 +169,8 @@ export function shareText(share: Share | undefined): string {
   }
 }
 
+const NOTHING = { prefill: 0, chunk: 0, decode: 0 };
+
 /** Where the transport stands, with the number that the board, the engine and Python have for the step. */
 export function stepName(position: number, steps: number): string {
   return position ? `step ${position - 1} of 0 … ${steps - 1}` : "before step 0";
@@ -166,8 +180,12 @@ export function stepName(position: number, steps: number): string {
 export function sentence(run: Run, at: number): string {
   const step = run.steps[at];
   if (!step) return "No step has run.";
-  const { prefill, chunk, decode } = parts(step);
+  const { prefill, chunk, decode } = step.failed ? NOTHING : parts(step);
   const said: string[] = [];
+  if (step.failed)
+    said.push(
+      `the pass of ${format.plural(step.batch.length, "request")} failed, which ends them: ${step.failed}`,
+    );
   const count = (phases: Phase[]) => step.batch.filter((share) => phases.includes(share[1])).length;
   if (prefill)
     said.push(

@@ -53,6 +53,8 @@ export interface Step {
   out: [number, number, string][];
   why?: Decision[];
   stopped?: string;
+  /** Why the pass could not run. */
+  failed?: string;
   policy?: string;
   retracted?: number[];
   finished?: [number, string][];

@@ -32,7 +32,10 @@ export function ruleDetails(read: Read, look: Look): HTMLElement[] {
         "chosen",
         `${(rule.keys[look.step] as number).toFixed(1)} keys per query, ${format.percent(rule.mass[look.step] as number)} of the probability`,
       ],
-      ["error", `${percent(rule.error[look.step] as number)} of the output`],
+      [
+        "error",
+        `${percent(rule.error[look.step] as number)} of the output, root mean square over heads and queries`,
+      ],
     ]),
     title("Read per query, mean"),
     table(

@@ -86,6 +86,13 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
   frame.setLegend(LEGEND());
   const dense = new MapView(theme, frame.tooltip, disposer, false, (query) => pickQuery(query));
   const sparse = new MapView(theme, frame.tooltip, disposer, true, (query) => pickQuery(query));
+  for (const [one, other] of [
+    [dense, sparse],
+    [sparse, dense],
+  ] as const)
+    disposer.listen(one.scroller, "scroll", () =>
+      other.scroller.scrollTo(one.scroller.scrollLeft, one.scroller.scrollTop),
+    );
   const text = new TextView(disposer, (query) => pickQuery(query));
   const chart = new Chart(disposer, (rule, step) => {
     pickRule(rule);

@@ -72,6 +72,10 @@ export class MapView {
     );
   }
 
+  get scroller(): HTMLElement {
+    return this.grid.element.querySelector(".sg-cells") as HTMLElement;
+  }
+
   draw(read: Read, look: Look, width: number, height: number): void {
     const theme = this.theme();
     const drawn = this.#drawn;
@@ -98,7 +102,14 @@ export class MapView {
         headerHeight: HEADER,
         maxHeight: height,
       });
-    if (moved || !same) this.grid.reveal({ row: look.query, column: 0 });
+    // where a map scrolls, a query is seen with the keys before it; a press leaves what is in sight where it is
+    if (!same || (moved && !this.#rowInSight(look.query, size)))
+      this.grid.reveal({ row: look.query, column: look.query });
+  }
+
+  #rowInSight(row: number, size: number): boolean {
+    const { scrollTop, clientHeight } = this.scroller;
+    return row * size >= scrollTop && (row + 1) * size <= scrollTop + clientHeight - HEADER;
   }
 
   /** Whether the map is the same: what is dense knows neither rule nor budget. */
