@@ -144,11 +144,11 @@ export class CellGrid {
     this.#frame.now();
   }
 
-  /** Scrolls as little as needed to show a cell. */
-  reveal({ row, column }: Cell): void {
+  /** Scrolls as little as needed to show a cell, or a row wherever it is scrolled sideways. */
+  reveal({ row, column }: { row: number; column?: number }): void {
     const { cellWidth, cellHeight, headerWidth, headerHeight } = this.#geometry;
     const scroller = this.#scroller;
-    const left = column * cellWidth;
+    const left = column === undefined ? scroller.scrollLeft : column * cellWidth;
     const top = row * cellHeight;
     const width = scroller.clientWidth - headerWidth;
     const height = scroller.clientHeight - headerHeight;
