@@ -298,11 +298,12 @@ function keepHeight(root: HTMLElement, body: HTMLElement, disposer: Disposer): v
   disposer.add(() => window.removeEventListener("resize", fresh));
 }
 
-/** After a press with the pointer in a picture or on a tab, keys mean what they mean everywhere in the widget. */
+const PRESSED = ".sg-cells, [role=tab], [role=radio], [data-picture], .sg-details button:not(.sg-button)";
+
+/** After a press with the pointer in a picture, on a tab or a text, keys mean what they mean everywhere in the widget. */
 function returnFocus(root: HTMLElement, event: MouseEvent): void {
   const byPointer = event.detail > 0 && event.target instanceof Element;
-  if (byPointer && (event.target as Element).closest(".sg-cells, [role=tab], [role=radio], [data-picture]"))
-    root.focus({ preventScroll: true });
+  if (byPointer && (event.target as Element).closest(PRESSED)) root.focus({ preventScroll: true });
 }
 
 /** What was changed after the run that is shown, with a button that runs again. */
