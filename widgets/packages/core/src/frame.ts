@@ -274,7 +274,7 @@ function outerHeight(element: HTMLElement): number {
 /** Steps leave the body as high as it has been, so that the transport stays under the pointer that presses it, until
  * something else is pressed, or the width or the window changes. */
 function keepHeight(root: HTMLElement, body: HTMLElement, disposer: Disposer): void {
-  let [kept, width] = [0, 0];
+  let [kept, width, height] = [0, 0, 0];
   const keep = (pixels: number) => {
     kept = pixels;
     body.style.setProperty("--sg-kept-height", `${kept}px`);
@@ -285,8 +285,13 @@ function keepHeight(root: HTMLElement, body: HTMLElement, disposer: Disposer): v
     if (rect.width !== width) keep(0);
     else if (rect.height > kept) keep(rect.height);
     width = rect.width;
+    height = rect.height;
   });
   sized.observe(body);
+  // what was pressed since has made it as high as it is: keys keep that again
+  disposer.listen(root, "keydown", () => {
+    if (!kept) keep(height);
+  });
   disposer.add(() => sized.disconnect());
   const release = (event: Event) => {
     if (event.target instanceof Element && !event.target.closest(".sg-transport")) keep(0);
