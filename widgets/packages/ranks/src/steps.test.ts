@@ -109,6 +109,7 @@ describe("words", () => {
       "2 × 8",
       "2 × 8, 3 × 8",
     ]);
+    expect(shapes({ 0: [2, 8], 1: [3, 8], 2: [9, 8], 3: [4, 8] })).toBe("2–9 × 8");
     expect([layerOf("model.layers.12.mlp"), layerOf("lm_head")]).toEqual([12, undefined]);
   });
 });
