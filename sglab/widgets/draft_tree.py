@@ -110,6 +110,7 @@ class DraftTree(Opener):
                 "drafted": run.drafted,
                 "accepted": run.accepted,
                 "numbers": [one.number for one, _ in found],
+                "gained": run.gained(run.rids[request]),
                 "pageSize": found[0][0].pool.runner.page_size,
             },
             texts={str(token): text for token, text in run.texts.items()},

@@ -117,8 +117,9 @@ class Experts(Opener):
         tensors["num_tokens_post_pad"] = aligned.num_tokens_post_pad.numpy()
         rule = mixture.topk
         groups = f", {rule.topk_group} of {mixture.groups} groups" if mixture.groups > 1 else ""
+        tokens = "1 token" if len(one.tokens) == 1 else f"{len(one.tokens)} tokens"
         subject = (
-            f"{mixture.name}, pass {one.number} ({one.mode.lower()}): {len(one.tokens)} tokens to {rule.top_k} of "
+            f"{mixture.name}, pass {one.number} ({one.mode.lower()}): {tokens} to {rule.top_k} of "
             f"{mixture.num_experts} experts{groups}"
         )
         badge = {"text": "recorded run", "title": f"A real forward of {run.model}; the placement is EPLB's plan"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 from playwright.sync_api import Locator, expect
@@ -12,7 +13,9 @@ from tests.support.browser.widget_host import Host
 
 pytest.importorskip("triton")
 
+import sglab
 from sglab.widgets import DraftTree
+from sglab.workbench import SpeculationRun, record_speculation
 from tests.support.browser.every_widget import speculation
 
 
@@ -86,6 +89,64 @@ def test_a_node_is_selected_with_its_facts_by_key_and_by_pointer(shown: Locator)
     expect(details.locator(".sdt-choice[data-chosen=true]")).to_have_count(1)
     shown.press("Escape")
     expect(shown.locator(".sdt-node[data-selected=true]")).to_have_count(0)
+
+
+def test_hover_text_goes_when_a_key_moves_on(shown: Locator) -> None:
+    """It would tell of what lay there before; of a node that is not drafted yet it tells no token."""
+    tip = shown.locator(".sg-tooltip")
+    _, tree = speculation().of(speculation().rids[0])[1]
+    shown.locator(".sdt-node").nth(3).click()
+    expect(tip).to_contain_text(f"id {tree.tokens[3]}")
+    shown.press("Shift")
+    expect(tip).to_be_visible()
+    shown.press("Home")
+    expect(tip).to_be_hidden()
+    shown.locator(".sdt-node").nth(2).hover()
+    expect(tip).to_have_text("state  not drafted yet")
+
+
+def test_what_just_happened_and_what_is_chosen_is_in_sight_in_a_large_tree(host: Host) -> None:
+    host.page.set_viewport_size({"width": 1440, "height": 900})
+    host.show(DraftTree(large_speculation()))
+    widget = host.page.locator("#widget .sg-widget")
+    expect(widget.locator(".sdt-node").first).to_be_visible()
+    settled(host.page)
+    rid = large_speculation().rids[0]
+    tree = large_speculation().of(rid)[0][1]
+    node, place = tree.moves[-1][0], len(tree.kept) - 1
+    inside(widget.locator(f".sdt-node[data-node='{node}']"), widget.locator(".sdt-tree"))
+    inside(widget.locator(".sdt-slot").nth(len(tree.tokens) + place), widget.locator(".sdt-slots"))
+    widget.press("ArrowUp")  # from the last node
+    settled(host.page)
+    last = len(tree.tokens) - 1
+    inside(widget.locator(f".sdt-node[data-node='{last}']"), widget.locator(".sdt-tree"))
+    inside(widget.locator(".sdt-slot").nth(last), widget.locator(".sdt-slots"))
+    mask = widget.locator(".sdt-upper .sg-cells")
+    assert mask.evaluate("box => box.scrollHeight - box.scrollTop - box.clientHeight") <= 1
+    mask.evaluate("box => { box.scrollTop = 0 }")
+    host.page.mouse.move(5, 5)
+    settled(host.page)
+    assert mask.evaluate("box => box.scrollTop") == 0, "a reader's scrolling stays"
+    widget.get_by_role("tab", name="Arrays").click()
+    inside(widget.locator(f".sdt-arrays tr[data-node='{last}']"), widget.locator(".sdt-arrays"))
+
+
+def inside(part: Locator, whole: Locator) -> None:
+    one, other = part.bounding_box(), whole.bounding_box()
+    assert one is not None and other is not None
+    assert one["x"] >= other["x"] - 1 and one["x"] + one["width"] <= other["x"] + other["width"] + 1
+    assert one["y"] >= other["y"] - 1 and one["y"] + one["height"] <= other["y"] + other["height"] + 1
+
+
+@cache
+def large_speculation() -> SpeculationRun:
+    """Trees of 64 nodes, ten drafts deep."""
+    drafts = {"speculative_num_steps": 10, "speculative_eagle_topk": 4, "speculative_num_draft_tokens": 64}
+    pool = {"page_size": 16, "max_total_tokens": 1024}
+    engine = sglab.Engine("tiny", speculative_algorithm="STANDALONE", draft_model="tiny", **drafts, **pool)
+    with engine, record_speculation(engine) as run:
+        engine.generate(["The cat sat on the mat."], {"temperature": 0, "max_new_tokens": 20})
+    return run
 
 
 def test_another_request_is_shown(shown: Locator, host: Host) -> None:

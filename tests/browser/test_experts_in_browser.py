@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 from playwright.sync_api import Locator, expect
 
@@ -10,8 +12,12 @@ from tests.support.browser.widget_host import Host, more
 
 pytest.importorskip("triton")
 
+import sglab
+from sglab.models import from_config
 from sglab.widgets import Experts
+from sglab.workbench import RoutingRun, record_experts
 from tests.support.browser.every_widget import routing
+from tests.support.tiny_configs import QWEN3_MOE
 
 
 @pytest.fixture
@@ -39,6 +45,45 @@ def test_a_token_is_routed_step_by_step_as_it_was(shown: Locator) -> None:
     assert {int(text[1:]) for text in rows.locator("td:nth-child(2)").all_text_contents()} == set(
         routed.ids[0].tolist()
     )
+
+
+def test_many_experts_are_named_and_keep_their_place_sideways(host: Host) -> None:
+    host.show(Experts(many_experts(), ranks=8))
+    widget = host.page.locator("#widget .sg-widget")
+    expect(widget.locator(".sg-placeholder")).to_be_empty()
+    settled(host.page)
+    expect(widget.locator(".sex-load svg").first.get_by_text("e0", exact=True)).to_be_visible()
+    assert 4 <= widget.locator(".sex-load svg").first.get_by_text("e").count() <= 16
+    cells = widget.locator(".sg-cells").first
+    cells.evaluate("box => { box.scrollLeft = 150 }")
+    widget.press("ArrowDown")
+    settled(host.page)
+    assert cells.evaluate("box => box.scrollLeft") == 150
+    widget.press("e")  # the first expert, out of sight
+    settled(host.page)
+    assert cells.evaluate("box => box.scrollLeft") == 0
+
+
+def test_a_smaller_pass_leaves_the_transport_where_it_is(shown: Locator) -> None:
+    transport = shown.locator(".sg-transport")
+    shown.locator(".sg-cells").first.click(position={"x": 200, "y": 60})
+    settled(shown.page)
+    before = transport.bounding_box()
+    shown.press(".")
+    expect(shown.locator(".sg-subject")).to_contain_text("pass 1")
+    settled(shown.page)
+    after = transport.bounding_box()
+    assert before is not None and after is not None and abs(after["y"] - before["y"]) <= 1
+
+
+@cache
+def many_experts() -> RoutingRun:
+    """One pass over a random model's 64 experts."""
+    config = {**QWEN3_MOE, "num_experts": 64, "num_experts_per_tok": 4}
+    model = from_config(config)
+    with record_experts(model) as run:
+        sglab.prompt_batch([[3, 4, 5, 6, 7]], model, page_size=4)
+    return run
 
 
 def test_loads_grow_with_the_tokens_and_end_at_the_recorded_ones(shown: Locator) -> None:

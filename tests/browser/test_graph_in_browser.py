@@ -53,6 +53,29 @@ def test_a_launch_tells_its_addresses_and_its_neighbours(graph: Locator) -> None
     expect(graph.locator(".sgr-near").filter(has_text="writes what it reads").first).to_be_attached()
 
 
+def test_what_a_launch_reads_stays_in_sight_and_keys_go_on(graph: Locator) -> None:
+    graph.press("l")
+    launch = graph.locator(".sgr-launches button").last
+    launch.scroll_into_view_if_needed()
+    launch.click()
+    expect(graph.locator(".sgr-about")).to_contain_text("reads")
+    details, about = graph.locator(".sg-details").bounding_box(), graph.locator(".sgr-about").bounding_box()
+    assert details is not None and about is not None
+    assert about["y"] >= details["y"] - 1 and about["height"] > 40
+    sentence = graph.locator(".sg-sentence").inner_text()
+    graph.page.keyboard.press("ArrowLeft")
+    expect(graph.locator(".sg-sentence")).not_to_have_text(sentence)
+
+
+def test_a_link_of_the_details_keeps_the_focus_of_the_keyboard(graph: Locator) -> None:
+    graph.press("End")
+    slot = graph.get_by_label("Inputs").locator("button").first
+    slot.focus()
+    graph.page.keyboard.press("Enter")
+    expect(graph.locator("tr b")).to_have_text("0")
+    expect(slot).to_be_focused()
+
+
 def test_the_stale_pointer_and_the_size_of_a_batch(graph: Locator) -> None:
     graph.press("p")
     expect(graph.locator(".sg-details")).to_contain_text("logits change by 0: not seen")

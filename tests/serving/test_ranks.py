@@ -234,7 +234,7 @@ def test_nothing_is_gathered_for_experts_that_tokens_travel_to(tmp_path: Path, m
         prefill, decode = ([joint.any.what for joint in run.of_pass(step)] for step in (0, 1))
     experts = ["dispatch: experts", "dispatch: weights", "combine: sums"]
     assert prefill == ["dispatch: counts", "dispatch: rows", *experts]
-    assert sorted(decode) == ["combine: results", "dispatch: counts", "dispatch: rows"]
+    assert sorted(decode) == ["combine: results", "dispatch: counts", "dispatch: rows per expert"]
 
 
 def test_two_batches_take_turns_at_every_collective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from sglab.engine import BadArgumentError
 from sglab.models import from_config
 from sglab.serving import Engine
 from sglab.workbench import RoutingRun, record_experts
+from sglab.workbench.recorders.experts import find_mixtures
 from tests.support.serving.tiny import tiny_llama
 from tests.support.tiny_configs import DEEPSEEK, QWEN3_MOE
 
@@ -109,8 +110,8 @@ def test_eplb_evens_out_what_is_uneven_and_every_expert_is_somewhere() -> None:
     before, after = run.place(2, 2)
     assert before[0].rank_load.tolist() == [run.load[0].sum(), 0]
     assert after[0].rank_load.tolist() == [run.load[0].sum() / 2] * 2
-    for wrong in ((3, 1), (2, 1)):
-        with pytest.raises(BadArgumentError):
+    for wrong, message in (((3, 1), "ranks: expected a divisor of the 8 experts, got 3"), ((4, 5), "With 8 all hold")):
+        with pytest.raises(BadArgumentError, match=message):
             run.place(*wrong)
 
 
@@ -139,6 +140,25 @@ def test_a_model_s_own_passes_are_recorded_and_nothing_is_left_on_it() -> None:
     assert sum(len(one._forward_hooks) + len(one._forward_pre_hooks) for one in made.model.modules()) == before
     made.generate(PROMPTS, {"temperature": 0, "max_new_tokens": 2})
     assert len(run.passes) == 1
+
+
+def test_a_pass_that_an_error_ended_is_not_kept() -> None:
+    """Half of its layers would be missing: it could not be shown, and the load of the others would be counted twice."""
+    made = from_config({**QWEN3_MOE, "num_hidden_layers": 2})
+    mixtures = find_mixtures(made)
+    with record_experts(made) as run:
+        sglab.prompt_batch(PROMPTS, made, page_size=4)
+        hook = mixtures[1].experts.register_forward_pre_hook(_fails)
+        with pytest.raises(ZeroDivisionError):
+            sglab.prompt_batch(PROMPTS, made, page_size=4)
+        hook.remove()
+        sglab.prompt_batch(PROMPTS, made, page_size=4)
+    assert [(one.number, len(one.layers)) for one in run.passes] == [(0, 2), (1, 2)]
+    assert run.load.sum(1).tolist() == [2 * 2 * len(run.passes[0].tokens)] * 2
+
+
+def _fails(*_: object) -> None:
+    raise ZeroDivisionError
 
 
 def test_bad_calls_name_what_is_wrong() -> None:

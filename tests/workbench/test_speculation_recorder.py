@@ -42,6 +42,14 @@ def test_what_was_kept_adds_up_to_the_tokens_that_came_out(algorithm: str) -> No
         assert np.diff(lengths).tolist() == [len(tree.said) for _, tree in run.of(rid)][:-1]
 
 
+@pytest.mark.parametrize("length", [2, 5, 7])
+def test_what_is_said_after_the_end_of_a_request_is_not_gained(length: int) -> None:
+    run, tokens = recorded("STANDALONE", {**GREEDY, "max_new_tokens": length}, draft_model=tiny_llama())
+    for rid, generated in zip(run.rids, tokens, strict=True):
+        assert sum(run.gained(rid)) == len(generated) - 1 == length - 1
+    assert any(sum(len(tree.said) for _, tree in run.of(rid)) > length - 1 for rid in run.rids)
+
+
 @pytest.mark.parametrize("algorithm", ["NGRAM", "STANDALONE"])
 def test_each_tree_agrees_with_its_arrays_its_logits_and_its_moves(algorithm: str) -> None:
     run, _ = recorded(algorithm)

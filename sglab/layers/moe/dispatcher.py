@@ -167,7 +167,7 @@ class ExpertExchange:
         if use_fp8:
             q, scale = per_token_group_quant_fp8(x, FP8_GROUP)
             parts = [q.view(torch.uint8), scale]
-        names = ("dispatch: rows in e4m3", "dispatch: scales") if use_fp8 else ("dispatch: rows",)
+        names = ("dispatch: rows in e4m3", "dispatch: scales") if use_fp8 else ("dispatch: rows per expert",)
         arriving = [
             self._start(self._filled(part, tokens, place[chosen]), name)
             for part, name in zip(parts, names, strict=True)

@@ -178,6 +178,12 @@ class RoutingRun:
         """
         load = self.load
         experts = load.shape[1]
+        if experts % ranks:
+            raise BadArgumentError("ranks", f"a divisor of the {experts} experts", ranks, "Each rank holds as many.")
+        if (experts + redundant) % ranks:
+            fitting = redundant + -(experts + redundant) % ranks
+            remedy = f"With {fitting} all hold as many."
+            raise BadArgumentError("redundant", f"a number of copies that {ranks} ranks share", redundant, remedy)
         even = ExpertLocation.even(experts, ranks)
         before = torch.tensor(even.physical_to_logical)
         placed = rebalance_experts(load, experts + redundant, 1, 1, ranks, hierarchical=False)
@@ -209,7 +215,10 @@ def record_experts(source: Engine | CausalLM) -> Iterator[RoutingRun]:
         raise BadArgumentError("source", "a model with experts", type(model).__name__, remedy)
     decode = source.tokenizer.decode if isinstance(source, Engine) and source.tokenizer is not None else None
     run = RoutingRun(source.model_name if isinstance(source, Engine) else type(model).__name__, mixtures)
-    hooks = [model.register_forward_pre_hook(_begins(run)), model.register_forward_hook(_ends(run, decode))]
+    ends = model.register_forward_hook(
+        _ends(run, decode), always_call=True
+    )  # also after an error, whose pass is dropped
+    hooks = [model.register_forward_pre_hook(_begins(run)), ends]
     for mixture in mixtures:
         seen: dict[str, torch.Tensor] = {}
         hooks.append(mixture.gate.register_forward_hook(_scored(seen)))
@@ -248,8 +257,8 @@ def _begins(run: RoutingRun) -> Any:
 
 def _ends(run: RoutingRun, decode: Any) -> Any:
     def hook(model: nn.Module, args: Any, output: Any) -> None:
-        if len(run.passes[-1].layers) < len(run.mixtures) or not len(run.passes[-1].tokens):
-            run.passes.pop()  # of no tokens, or ended by an error
+        if output is None or not len(run.passes[-1].tokens):
+            run.passes.pop()  # ended by an error, or of no tokens
         elif decode is not None:
             met = set(run.passes[-1].tokens.tolist()) - run.texts.keys()
             run.texts.update({token: decode([token]) for token in met})

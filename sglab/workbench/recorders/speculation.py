@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from sglab.engine.batch import Req
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.speculation import Tree
 from sglab.serving.drafters import Candidates
@@ -36,9 +37,11 @@ class VerifiedTree:
         offered: candidates that the draft model made, of which D - 1 were chosen; 0: no model drafted.
         slots: [slots], those given to the drafts; node n has slots[n].
         chosen: [D], the token that the target says after each node.
-        likely: int64 [D, n], its likeliest tokens after each node; likely_probs: float64, their probabilities.
+        likely: int64 [D, n], its likeliest tokens after each node; likely_probs: float64, their probabilities, before
+            temperature, penalties and what else sampling does to them.
         draft_probs: float64 [D], the target's probability of each node's token after its parent; NaN for the root.
-        kept: the accepted nodes, the root first; said: the tokens gained, the bonus token last.
+        kept: the accepted nodes, the root first; said: their tokens and the bonus token last, of which those after the
+            request's end are dropped (`SpeculationRun.gained`).
         moves: slots whose KV rows were copied: (node, from, to), all read before any was written.
         plain: no draft could be accepted: penalties, a bias or min_new_tokens.
     """
@@ -82,12 +85,14 @@ class SpeculationRun:
         algorithm: "NGRAM", "STANDALONE" or "EAGLE"; model: its name.
         passes: in their order.
         texts: of every token that occurs, as the tokenizer writes it; empty without one.
+        ends: of every request that has ended, how many tokens it has, its prompt's among them.
     """
 
     algorithm: str
     model: str
     passes: list[VerifiedPass] = field(default_factory=list)
     texts: dict[int, str] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)
 
     @property
     def rids(self) -> list[str]:
@@ -105,6 +110,18 @@ class SpeculationRun:
             remedy = "Record while it generates more than one token."
             raise BadArgumentError("rid", f"one of {', '.join(self.rids) or 'none'}", repr(rid), remedy)
         return found
+
+    def gained(self, rid: str) -> list[int]:
+        """Tokens that each verification of a request added to it: what is said after its end is dropped.
+
+        Raises:
+            BadArgumentError: it was not verified.
+        """
+        trees = [tree for _, tree in self.of(rid)]
+        before = [tree.prefix + 1 for tree in trees]
+        last = self.ends.get(rid, before[-1] + len(trees[-1].said))
+        added = zip(trees, before, [*before[1:], last], strict=True)
+        return [min(len(tree.said), after - had) for tree, had, after in added]  # a retracted one is prefilled between
 
     def described(self) -> tuple[str, str]:
         """A title and its sizes, for lists."""
@@ -137,10 +154,12 @@ def record_speculation(engine: Engine) -> Iterator[SpeculationRun]:
         raise BadArgumentError("engine", "one that is not being recorded", "one that is", "End the other block.")
     run = SpeculationRun(str(engine.config.speculative_algorithm), engine.model_name)
     decode = None if engine.tokenizer is None else engine.tokenizer.decode
+    reqs: dict[str, Req] = {}
 
     def observe(seen: Verification) -> None:
         pool = pool_state(engine.runner, engine.tree_cache, seen)
         trees = _trees(seen, worker.drafter.candidates)
+        reqs.update({req.rid: req for req in seen.reqs})
         run.passes.append(VerifiedPass(len(run.passes), trees, pool))
         if decode is not None:
             met = {t for tree in trees for t in (*tree.tokens, *tree.chosen, *tree.likely.flatten().tolist())}
@@ -151,6 +170,7 @@ def record_speculation(engine: Engine) -> Iterator[SpeculationRun]:
         yield run
     finally:
         worker.observer = None
+        run.ends = {rid: req.seqlen for rid, req in reqs.items() if req.finished()}
 
 
 def _trees(seen: Verification, candidates: Candidates | None) -> list[VerifiedTree]:

@@ -144,12 +144,12 @@ export class CellGrid {
     this.#frame.now();
   }
 
-  /** Scrolls as little as needed to show a cell. */
-  reveal({ row, column }: Cell): void {
+  /** Scrolls as little as needed to show a cell, a row wherever it is scrolled sideways, or a column likewise. */
+  reveal({ row, column }: Partial<Cell>): void {
     const { cellWidth, cellHeight, headerWidth, headerHeight } = this.#geometry;
     const scroller = this.#scroller;
-    const left = column * cellWidth;
-    const top = row * cellHeight;
+    const left = column === undefined ? scroller.scrollLeft : column * cellWidth;
+    const top = row === undefined ? scroller.scrollTop : row * cellHeight;
     const width = scroller.clientWidth - headerWidth;
     const height = scroller.clientHeight - headerHeight;
     if (left < scroller.scrollLeft || left + cellWidth > scroller.scrollLeft + width)

@@ -285,7 +285,7 @@ function outerHeight(element: HTMLElement): number {
 /** Steps leave the body as high as it has been, so that the transport stays under the pointer that presses it, until
  * something else is pressed, or the width or the window changes. */
 function keepHeight(root: HTMLElement, body: HTMLElement, disposer: Disposer): void {
-  let [kept, width] = [0, 0];
+  let [kept, width, height] = [0, 0, 0];
   const keep = (pixels: number) => {
     kept = pixels;
     body.style.setProperty("--sg-kept-height", `${kept}px`);
@@ -296,8 +296,13 @@ function keepHeight(root: HTMLElement, body: HTMLElement, disposer: Disposer): v
     if (rect.width !== width) keep(0);
     else if (rect.height > kept) keep(rect.height);
     width = rect.width;
+    height = rect.height;
   });
   sized.observe(body);
+  // what was pressed since has made it as high as it is: keys keep that again
+  disposer.listen(root, "keydown", () => {
+    if (!kept) keep(height);
+  });
   disposer.add(() => sized.disconnect());
   const release = (event: Event) => {
     if (event.target instanceof Element && !event.target.closest(".sg-transport")) keep(0);
@@ -328,11 +333,12 @@ function keepReadout(root: HTMLElement, disposer: Disposer): void {
   disposer.add(() => sized.disconnect());
 }
 
-/** After a press with the pointer in a picture or on a tab, keys mean what they mean everywhere in the widget. */
+const PRESSED = ".sg-cells, [role=tab], [role=radio], [data-picture], .sg-details button:not(.sg-button)";
+
+/** After a press with the pointer in a picture, on a tab or a text, keys mean what they mean everywhere in the widget. */
 function returnFocus(root: HTMLElement, event: MouseEvent): void {
   const byPointer = event.detail > 0 && event.target instanceof Element;
-  if (byPointer && (event.target as Element).closest(".sg-cells, [role=tab], [role=radio], [data-picture]"))
-    root.focus({ preventScroll: true });
+  if (byPointer && (event.target as Element).closest(PRESSED)) root.focus({ preventScroll: true });
 }
 
 /** What was changed after the run that is shown, with a button that runs again. */

@@ -9,6 +9,7 @@ export interface Tooltip {
 }
 
 const GAP = 12;
+const MODIFIERS = ["Shift", "Control", "Alt", "Meta"];
 
 export function makeTooltip(root: HTMLElement): Tooltip {
   const box = h("div", { class: "sg-tooltip", role: "tooltip", hidden: true });
@@ -16,6 +17,8 @@ export function makeTooltip(root: HTMLElement): Tooltip {
   const hide = () => {
     box.hidden = true;
   };
+  // before what the key does: it may change what lies under a resting pointer, or show a text of its own
+  root.addEventListener("keydown", ({ key }) => MODIFIERS.includes(key) || hide(), true);
   return {
     show(text, clientX, clientY) {
       if (!text) return hide();

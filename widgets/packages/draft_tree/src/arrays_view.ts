@@ -70,6 +70,19 @@ export class ArraysView {
       ),
     );
   }
+
+  /** Scrolls to a node's row. */
+  reveal(node: number): void {
+    const box = this.element;
+    const row = box.querySelector<HTMLElement>(`[data-node="${node}"]`);
+    const head = box.querySelector("thead")?.clientHeight ?? 0;
+    if (!row) return;
+    if (
+      row.offsetTop - head < box.scrollTop ||
+      row.offsetTop + row.offsetHeight > box.scrollTop + box.clientHeight
+    )
+      box.scrollTop = row.offsetTop - (box.clientHeight + head) / 2;
+  }
 }
 
 /** May go on in a second line after an underscore. */

@@ -39,6 +39,8 @@ export interface Pass {
   /** Candidates that the draft model made; 0: no model drafted. */
   offered: number;
   bonus: number;
+  /** Tokens that the request got: fewer than accepted + 1 where it ended before the last of them. */
+  gained: number;
   /** No draft could be accepted. */
   plain: boolean;
   /** The request's place in the pass's batch. */
@@ -67,7 +69,7 @@ export async function readRun(source: DraftTreeSource): Promise<Recorded> {
     source.slice("passes", 0, ALL),
   ]);
   const [, count = 0, width = 0] = likely.shape;
-  const { numbers } = source.get("run");
+  const { numbers, gained } = source.get("run");
   const node = (at: number): TreeNode => {
     const [token, parent, depth, nextToken, nextSibling, slot, chosen, kept, movedTo, position] =
       nodes.data.subarray(at * COLUMNS, (at + 1) * COLUMNS) as unknown as [
@@ -119,6 +121,7 @@ export async function readRun(source: DraftTreeSource): Promise<Recorded> {
         accepted,
         offered,
         bonus,
+        gained: gained?.[p] ?? accepted + 1,
         plain: plain === 1,
         row,
       };

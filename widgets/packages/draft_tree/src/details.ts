@@ -22,6 +22,7 @@ export function nodeFacts(
   const one = pass.nodes[node];
   if (!one) return [];
   const state = stateOf(node, standing);
+  if (state === "future") return [["state", STATES[state]]];
   const unreached = standing.ended && state === "open";
   const rows: [string, string][] = [
     ["token", `“${tokenText(one.token, recorded.texts)}”, id ${one.token}`],
@@ -55,6 +56,7 @@ export function nodeDetails(recorded: Recorded, pass: Pass, standing: Standing, 
     const children = pass.nodes.flatMap(({ parent, token }, i) => (parent === node ? [{ i, token }] : []));
     parts.push(
       h("div", { class: "sg-heading" }, "The target after it"),
+      h("p", { class: "sg-note" }, "Before temperature and penalties."),
       h(
         "div",
         { class: "sdt-likely" },
@@ -94,7 +96,13 @@ export function passFacts(recorded: Recorded, pass: Pass, standing: Standing): H
         "kept",
         `${format.plural(pass.accepted, "draft")} and the bonus token “${tokenText(pass.bonus, recorded.texts)}”`,
       ],
-      ["gained", format.plural(pass.accepted + 1, "token")],
+      ["gained", gained(pass)],
     );
   return h("div", {}, h("div", { class: "sg-heading" }, `Pass ${pass.number}`), definitions(rows));
+}
+
+function gained(pass: Pass): string {
+  const tokens = format.plural(pass.gained, "token");
+  const dropped = pass.accepted + 1 - pass.gained;
+  return dropped > 0 ? `${tokens}: the request ended before the last ${dropped}` : tokens;
 }

@@ -71,6 +71,11 @@ export class MaskView {
       });
   }
 
+  /** Scrolls to a node's row: as it is made to its end, later wherever the row is scrolled. */
+  reveal(node: number, made: boolean): void {
+    this.grid.reveal(made ? { row: node, column: node + 1 } : { row: node });
+  }
+
   #paint(context: CanvasRenderingContext2D, { row, column }: Cell, rect: Rect): void {
     const { pass, standing, selected } = this.#shown as MaskShown;
     const theme = this.theme();

@@ -18,6 +18,8 @@ export interface RunInfo {
   accepted: number;
   /** Numbers of the passes that the shown request was verified in. */
   numbers: number[];
+  /** Tokens that each of them added to the request; not in pages saved before it was counted. */
+  gained?: number[];
   pageSize: number;
 }
 

@@ -69,9 +69,9 @@ export class RunView {
         s("rect", { x, y: y(deep), width: bar, height: y(0) - y(deep), class: "sdt-possible" }),
         s("rect", {
           x,
-          y: y(pass.accepted + 1),
+          y: y(pass.gained),
           width: bar,
-          height: y(0) - y(pass.accepted + 1),
+          height: y(0) - y(pass.gained),
           class: "sdt-gained",
         }),
       );
@@ -87,7 +87,7 @@ export class RunView {
   #describe(at: number): string | undefined {
     const pass = this.#passes[at];
     if (!pass) return undefined;
-    return `pass ${pass.number}: ${format.plural(pass.accepted + 1, "token")}, ${pass.accepted} of ${pass.nodes.length - 1} drafts kept`;
+    return `pass ${pass.number}: ${format.plural(pass.gained, "token")}, ${pass.accepted} of ${pass.nodes.length - 1} drafts kept`;
   }
 }
 
@@ -95,7 +95,8 @@ export class RunView {
 export function summary(passes: readonly Pass[]): string {
   const drafted = passes.reduce((sum, { nodes }) => sum + nodes.length - 1, 0);
   const accepted = passes.reduce((sum, pass) => sum + pass.accepted, 0);
-  const mean = passes.length ? (accepted + passes.length) / passes.length : 0;
+  const gained = passes.reduce((sum, pass) => sum + pass.gained, 0);
+  const mean = passes.length ? gained / passes.length : 0;
   const share = drafted ? accepted / drafted : 0;
   return `${format.count(accepted)} of ${format.count(drafted)} drafts kept (${format.percent(share)}) · ${mean.toFixed(2)} tokens per pass; plain decoding has 1`;
 }

@@ -72,6 +72,14 @@ export class SlotsView {
     }
     svg.replaceChildren(...parts);
   }
+
+  /** Scrolls to a slot, counted from the tree's first. */
+  reveal(place: number): void {
+    const box = this.element;
+    const left = LEFT + place * CELL.width;
+    if (left < box.scrollLeft || left + CELL.width > box.scrollLeft + box.clientWidth)
+      box.scrollLeft = place ? left - (box.clientWidth - CELL.width) / 2 : 0;
+  }
 }
 
 function cell(

@@ -31,7 +31,8 @@ function tree(rows: [token: number, parent: number, chosen: number][], kept: num
   for (const node of nodes) node.depth = node.parent < 0 ? 0 : (nodes[node.parent]?.depth ?? 0) + 1;
   const accepted = kept.length - 1;
   const bonus = nodes[kept.at(-1) ?? 0]?.chosen ?? 0;
-  return { number: 7, nodes, prefix: 12, accepted, offered: 0, bonus, plain, row: 0 };
+  const gained = accepted + 1;
+  return { number: 7, nodes, prefix: 12, accepted, offered: 0, bonus, gained, plain, row: 0 };
 }
 
 // 0 ─ 1 ─ 3
@@ -115,6 +116,8 @@ it("words", () => {
   expect(summary([tree(branching, [0, 2, 4]), tree(branching, [0])])).toBe(
     "2 of 8 drafts kept (25 %) · 2.00 tokens per pass; plain decoding has 1",
   );
+  const ended = { ...tree(branching, [0, 2, 4]), gained: 1 };
+  expect(summary([tree(branching, [0, 2, 4]), ended])).toContain("4 of 8 drafts kept (50 %) · 2.00 tokens");
   expect([Number.NaN, 0, 1e-6, 0.0031, 0.5].map(probability)).toEqual([
     "–",
     "0",

@@ -38,6 +38,7 @@ export function wantedTree(passes: readonly Pass[]): number {
 export class TreeView {
   readonly element: HTMLElement;
   #svg = s("svg", { role: "img", "data-picture": true });
+  #at = (_: number) => ({ x: 0, y: 0 });
 
   constructor(tooltip: Tooltip, press: (node: number) => void, describe: (node: number) => string) {
     this.element = h(
@@ -93,7 +94,17 @@ export class TreeView {
     pass.nodes.forEach((_, i) => {
       svg.append(this.#node(shown, i, x(i), y(i), column));
     });
-    this.#reveal(standing, x, y);
+    this.#at = (node) => ({ x: x(node), y: y(node) });
+  }
+
+  /** Scrolls to a node, in a tree that is larger than its room. */
+  reveal(node: number): void {
+    const { x, y } = this.#at(node);
+    const box = this.element;
+    if (x < box.scrollLeft || x + BOX.width > box.scrollLeft + box.clientWidth)
+      box.scrollLeft = x - box.clientWidth / 2;
+    if (y < box.scrollTop || y + ROW.least > box.scrollTop + box.clientHeight)
+      box.scrollTop = y - box.clientHeight / 2;
   }
 
   #node(
@@ -127,16 +138,5 @@ export class TreeView {
         : `p ${probability(node.score)}`;
     if (below) group.append(s("text", { x: x + 4, y: y + BOX.height + 13, class: "sdt-says" }, below));
     return group;
-  }
-
-  /** Keeps what just happened in sight of a tree that scrolls. */
-  #reveal({ now }: Standing, x: (node: number) => number, y: (node: number) => number): void {
-    if (!now || now.node < 0 || now.phase === "verify") return;
-    const node = now.child >= 0 ? now.child : now.node;
-    const box = this.element;
-    if (x(node) < box.scrollLeft || x(node) + BOX.width > box.scrollLeft + box.clientWidth)
-      box.scrollLeft = x(node) - box.clientWidth / 2;
-    if (y(node) < box.scrollTop || y(node) + ROW.least > box.scrollTop + box.clientHeight)
-      box.scrollTop = y(node) - box.clientHeight / 2;
   }
 }

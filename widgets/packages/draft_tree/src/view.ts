@@ -2,12 +2,12 @@
 
 import { type Disposer, type Frame, h, Tabs, type Theme } from "@sglab/core";
 import { ArraysView } from "./arrays_view";
-import type { Recorded } from "./data";
+import type { Pass, Recorded } from "./data";
 import { nodeDetails, nodeFacts, passFacts } from "./details";
 import { MaskView, wantedMask } from "./mask_view";
 import { RunView, summary } from "./run_view";
 import { SlotsView } from "./slots_view";
-import type { Standing, Steps } from "./steps";
+import type { Moment, Standing, Steps } from "./steps";
 import { TreeView, wantedTree } from "./tree_view";
 
 const BESIDE = 284; // px of the view beside the tree: headings, slots, the run
@@ -36,6 +36,7 @@ export function makeView(
   actions: Actions,
 ): { draw(shown: Shown): void } {
   let last: Shown | undefined;
+  let revealed: { now: Moment | undefined; selected: number | undefined; room: string } | undefined;
   const facts = (node: number) => {
     const pass = last?.recorded.passes[last.standing.pass];
     if (!last || !pass) return "";
@@ -55,7 +56,10 @@ export function makeView(
     ],
     "How kernels see the tree",
     disposer,
-    () => last && draw(last),
+    () => {
+      revealed = undefined; // what comes into sight shows what was meanwhile looked at
+      if (last) draw(last);
+    },
   );
   const heading = (text: string) => h("div", { class: "sdt-heading" }, text);
   const treeTitle = heading("");
@@ -87,10 +91,28 @@ export function makeView(
     run.draw(recorded.passes, standing.pass, width);
     const looked = standing.now && standing.now.phase !== "verify" ? standing.now : undefined;
     const node = selected ?? Math.max(0, looked && looked.child >= 0 ? looked.child : (looked?.node ?? 0));
+    reveal(shown, pass, node);
     frame.details.replaceChildren(
       passFacts(recorded, pass, standing),
       ...nodeDetails(recorded, pass, standing, node),
     );
+  }
+
+  /** Once for every step, choice and size: a reader may scroll in between. */
+  function reveal({ standing, selected }: Shown, pass: Pass, node: number): void {
+    const { now } = standing;
+    const room = `${tree.element.clientWidth} ${tree.element.clientHeight}`;
+    const before = revealed;
+    if (before && before.now === now && before.selected === selected && before.room === room) return;
+    const stepped = before?.now !== now;
+    const chosen = selected !== undefined && (!stepped || before?.selected !== selected);
+    revealed = { now, selected, room };
+    if (!chosen && now && (now.phase === "verify" || now.node < 0)) return;
+    const at = chosen || !now ? node : now.child >= 0 ? now.child : now.node;
+    tree.reveal(at);
+    mask.reveal(at, !chosen && now?.phase === "mask");
+    arrays.reveal(at);
+    slots.reveal(!chosen && now?.phase === "compact" ? Math.max(0, pass.nodes[at]?.kept ?? 0) : at);
   }
 
   return { draw };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { oneAtATime } from "./asking";
+import { oneAtATime, stepsAsked } from "./asking";
 
 function frame() {
   const said: string[] = [];
@@ -54,4 +54,36 @@ test("a refusal is said, the controls are told, and the next question clears it"
   expect(told).toEqual(["changed", "refused", "changed"]);
   await asking.run(async () => {});
   expect(shown.said).toEqual([]);
+});
+
+test("steps that come faster than the answers add up", async () => {
+  let shown = 1;
+  const asked: number[] = [];
+  const answers: (() => void)[] = [];
+  const step = stepsAsked(
+    () => shown,
+    () => 5,
+    (to) =>
+      new Promise((resolve) => {
+        asked.push(to);
+        answers.push(() => {
+          shown = to;
+          resolve();
+        });
+      }),
+  );
+  const first = step(1);
+  await step(1);
+  await step(1);
+  await step(1); // there are no more
+  answers.shift()?.();
+  await Promise.resolve();
+  await Promise.resolve();
+  answers.shift()?.();
+  await first;
+  expect(asked).toEqual([2, 4]);
+  const back = step(-1);
+  answers.shift()?.();
+  await back;
+  expect([asked.at(-1), shown]).toEqual([3, 3]);
 });

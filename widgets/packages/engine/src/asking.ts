@@ -42,3 +42,24 @@ export function oneAtATime(frame: Pick<Frame, "root" | "notify" | "clearNotice">
     },
   };
 }
+
+/** Steps through what Python shows one at a time. Steps that come faster than it answers add up: it then goes to where they lead.
+ *
+ * Args:
+ *   at: what Python shows; count: how many there are; go: asks for another.
+ */
+export function stepsAsked(at: () => number, count: () => number, go: (to: number) => Promise<void>) {
+  let wanted: number | undefined;
+  return async (step: number): Promise<void> => {
+    const next = (wanted ?? at()) + step;
+    if (next < 0 || next >= count()) return;
+    const under = wanted !== undefined;
+    wanted = next;
+    if (under) return;
+    for (let to: number | undefined; to !== wanted; ) {
+      to = wanted;
+      await go(to);
+    }
+    wanted = undefined;
+  };
+}

@@ -44,3 +44,11 @@ export function requestLink(index: number, name: string, dark: boolean, run: () 
 export function note(text: string): HTMLElement {
   return h("p", { class: "sge-note" }, text);
 }
+
+/** Replaces what is shown; a link that had the focus has it again. */
+export function keepFocus(pane: HTMLElement, parts: readonly HTMLElement[]): void {
+  const links = [...pane.querySelectorAll("button")];
+  const focused = links.indexOf(document.activeElement as HTMLButtonElement);
+  pane.replaceChildren(...parts);
+  if (focused >= 0) pane.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
+}

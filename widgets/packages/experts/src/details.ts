@@ -61,9 +61,10 @@ export function tokenDetails(recorded: Recorded, token: number): HTMLElement[] {
 export function expertFacts(recorded: Recorded, expert: number, routed: number): [string, string][] {
   const held = (spread: Recorded["eplb"]) =>
     segmentsOf(spread, recorded.load)
-      .flatMap((segments, rank) =>
-        segments.filter((each) => each.expert === expert).map(() => `rank ${rank}`),
-      )
+      .flatMap((segments, rank) => {
+        const copies = segments.filter((each) => each.expert === expert).length;
+        return copies ? [`rank ${rank}${copies > 1 ? ` ×${copies}` : ""}`] : [];
+      })
       .join(", ");
   const rows: [string, string][] = [
     ["this pass", format.plural(loadOf(recorded, routed)[expert] ?? 0, "token")],

@@ -17,7 +17,7 @@ import {
   watchTheme,
   whenInSight,
 } from "@sglab/core";
-import { oneAtATime } from "@sglab/engine/asking";
+import { oneAtATime, stepsAsked } from "@sglab/engine/asking";
 import { cssGradient } from "@sglab/memory/cividis";
 import { highest } from "./routing_view";
 import "@sglab/engine/engine_style";
@@ -122,11 +122,11 @@ function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): v
     view.open(TABS[tab] as (typeof TABS)[number]);
   }
 
-  function stepPass(step: number): void {
-    if (!recorded) return;
-    const next = recorded.shown.step + step;
-    if (next >= 0 && next < recorded.passes.length) void ask({ step: next });
-  }
+  const stepPass = stepsAsked(
+    () => source.get("shown").step,
+    () => source.get("passes").length,
+    (step) => ask({ step }),
+  );
 
   function nextLayer(): void {
     if (recorded) void ask({ layer: (recorded.shown.layer + 1) % recorded.layers.length });

@@ -11,6 +11,7 @@ const HEADINGS = 82; // px: both titles, of two lines
 const TOP = 16;
 const AXIS = 16;
 const LABELLED = 26;
+const NAMED = 34; // px between names where not every expert has one
 const NUMBER = 11; // px: how high a bar's number is
 
 export class LoadView {
@@ -82,6 +83,7 @@ function bars(
 ): void {
   const most = Math.max(1, ...load);
   const step = (width - LEFT - RIGHT) / load.length;
+  const every = step >= LABELLED ? 1 : 4 * Math.ceil(NAMED / 4 / step);
   const bottom = height - AXIS;
   const y = (value: number) => bottom - ((bottom - TOP) * value) / most;
   const mean = load.reduce((sum, each) => sum + each, 0) / load.length;
@@ -124,10 +126,15 @@ function bars(
           String(value),
         ),
       );
-      parts.push(
-        s("text", { x: middle, y: height - 3, "text-anchor": "middle", class: "sex-axis" }, `e${expert}`),
-      );
     }
+    if (expert % every === 0)
+      parts.push(
+        s(
+          "text",
+          { x: x + bar / 2, y: height - 3, "text-anchor": "middle", class: "sex-axis" },
+          `e${expert}`,
+        ),
+      );
     parts.push(group);
     if (
       expert > 0 &&

@@ -86,8 +86,10 @@ export class RoutingView {
         maxHeight: height,
       });
     const row = shown.token ?? standing.token;
+    const column = before?.expert === shown.expert ? undefined : shown.expert;
     if (row !== undefined && (before?.standing.now !== standing.now || before?.token !== shown.token))
-      this.grid.reveal({ row, column: 0 });
+      this.grid.reveal(column === undefined ? { row } : { row, column });
+    else if (column !== undefined) this.grid.reveal({ column });
   }
 
   #paint(context: CanvasRenderingContext2D, { row, column }: Cell, { x, y, width, height }: Rect): void {

@@ -111,6 +111,6 @@ it("copies share an expert's load", () => {
   expect(Object.fromEntries(expertFacts(run, 1, 3))).toMatchObject({
     "this pass": "2 tokens",
     "in order on": "rank 0",
-    "by EPLB on": "rank 0, rank 1, rank 1",
+    "by EPLB on": "rank 0, rank 1 ×2",
   });
 });

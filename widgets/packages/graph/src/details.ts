@@ -109,11 +109,15 @@ export function launchDetails(
   const chosen = selected === undefined ? undefined : launches[selected];
   const about = chosen
     ? [
-        title(`Launch ${selected}: ${chosen[0]}`),
-        definitions([
-          ["reads", lines(chosen[1], addresses)],
-          ["writes", lines(chosen[2], addresses)],
-        ]),
+        h(
+          "div",
+          { class: "sgr-about" },
+          title(`Launch ${selected}: ${chosen[0]}`),
+          definitions([
+            ["reads", lines(chosen[1], addresses)],
+            ["writes", lines(chosen[2], addresses)],
+          ]),
+        ),
       ]
     : [note("Press a launch: the addresses that it reads and writes stay the same in every replay.")];
   return [...about, title(plural(launches.length, "launch", "launches")), list];

@@ -12,6 +12,7 @@ import {
   type LegendItem,
   legendMark,
   makeFrame,
+  revealWithin,
   Tabs,
   type TourStep,
   type Track,
@@ -20,7 +21,7 @@ import {
 } from "@sglab/core";
 import { Growing } from "@sglab/engine/growing";
 import { Lines } from "@sglab/engine/lines";
-import { note } from "@sglab/engine/parts";
+import { keepFocus, note } from "@sglab/engine/parts";
 import { makeStepAttention } from "@sglab/engine/step_attention";
 import { eventDetails, launchDetails, probeDetails } from "./details";
 import type { Event, GRAPH } from "./protocol";
@@ -110,7 +111,8 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
 
   function select(row: number | undefined): void {
     slot = row;
-    draw.schedule();
+    draw.now();
+    revealWithin(frame.details, eventPane.querySelector("tr:has(b)"));
     slots.grid.redraw();
   }
 
@@ -151,17 +153,16 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     const addresses = source.get("addresses");
     const captures = events.filter(({ kind }) => kind === "capture");
     const which = captures.findIndex(({ bs }) => bs === event?.bs);
-    if (tabs.current === "event")
-      eventPane.replaceChildren(...eventDetails(event, addresses, slot, dark, select));
+    if (tabs.current === "event") keepFocus(eventPane, eventDetails(event, addresses, slot, dark, select));
     if (tabs.current === "launches") {
       const pick = (index: number) => {
         launch = index;
         draw.now();
       };
-      launchPane.replaceChildren(
+      keepFocus(launchPane, [
         note(`Of the graph of size ${captures[Math.max(0, which)]?.bs}.`),
         ...launchDetails(source.get("launches")[Math.max(0, which)] ?? [], addresses, launch, pick),
-      );
+      ]);
     }
     attention.show(
       event?.kind === "replay" ? event.step : -1,

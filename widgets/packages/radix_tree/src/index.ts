@@ -18,6 +18,7 @@ import {
 } from "@sglab/core";
 import { Growing } from "@sglab/engine/growing";
 import { Lines } from "@sglab/engine/lines";
+import { keepFocus } from "@sglab/engine/parts";
 import { makeStepAttention } from "@sglab/engine/step_attention";
 import { nodeDetails, opDetails, type Told } from "./details";
 import { makePicture } from "./picture";
@@ -186,9 +187,8 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
       pick: select,
       goTo: (to) => transport.goTo(to),
     };
-    if (tabs.current === "op")
-      opPane.replaceChildren(...opDetails({ ...told, tree: op.evicted ? tree : told.tree }));
-    if (tabs.current === "node") nodePane.replaceChildren(...nodeDetails({ ...told, tree }, selected));
+    if (tabs.current === "op") keepFocus(opPane, opDetails({ ...told, tree: op.evicted ? tree : told.tree }));
+    if (tabs.current === "node") keepFocus(nodePane, nodeDetails({ ...told, tree }, selected));
     attention.show(op.step, refusal(op));
     const measured = `${frame.view.clientWidth} ${height}`;
     if (measured !== room) tallest = 0;

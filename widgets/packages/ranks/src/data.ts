@@ -82,19 +82,32 @@ export interface Share {
   moving: number;
 }
 
-/** µs of a rank's pass: computing, waiting for others, moving bytes. */
+/** µs of a rank's pass: computing, waiting for others, moving bytes. Where several collectives run at once the time counts
+ * once: as moving if one of them moves. */
 export function sharesOf(recorded: Recorded, rank: number): Share {
-  let waiting = 0;
-  let moving = 0;
-  let last = recorded.begins[rank] ?? 0;
+  const waits: Span[] = [];
+  const moves: Span[] = [];
+  const first = recorded.begins[rank] ?? 0;
   recorded.joints.forEach((_, joint) => {
     const span = spanOf(recorded, joint, rank);
     if (!span) return;
     const met = Math.min(span.end, Math.max(span.begin, metAt(recorded, joint)));
-    waiting += met - span.begin;
-    moving += span.end - met;
-    last = Math.max(last, span.end);
+    waits.push({ begin: span.begin, end: met });
+    moves.push({ begin: met, end: span.end });
   });
-  const whole = last - (recorded.begins[rank] ?? 0);
-  return { computing: Math.max(0, whole - waiting - moving), waiting, moving };
+  const moving = covered(moves);
+  const both = covered([...waits, ...moves]);
+  const last = Math.max(first, ...moves.map(({ end }) => end));
+  return { computing: Math.max(0, last - first - both), waiting: both - moving, moving };
+}
+
+/** µs within at least one of them. */
+function covered(spans: readonly Span[]): number {
+  let sum = 0;
+  let until = Number.NEGATIVE_INFINITY;
+  for (const { begin, end } of [...spans].sort((a, b) => a.begin - b.begin)) {
+    sum += Math.max(0, end - Math.max(begin, until));
+    until = Math.max(until, end);
+  }
+  return sum;
 }

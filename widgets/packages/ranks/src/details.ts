@@ -2,7 +2,7 @@
 
 import { definitions, format, h } from "@sglab/core";
 import { exchanged, metAt, type Recorded, sharesOf, spanOf } from "./data";
-import { micros, NAMES, reason, rule } from "./words";
+import { commonUnit, micros, NAMES, reason, rule } from "./words";
 
 export function jointDetails(recorded: Recorded, at: number): HTMLElement[] {
   const joint = recorded.joints[at];
@@ -59,13 +59,13 @@ function timesTable(recorded: Recorded, at: number): HTMLElement {
 function exchange(recorded: Recorded, at: number): HTMLElement[] {
   const parts = exchanged(recorded, at);
   if (!parts) return [];
-  const rows = parts.map((row, from) => [
-    String(from),
-    ...row.map((bytes) => (Number.isNaN(bytes) ? "" : format.bytes(bytes))),
-  ]);
+  const { unit, write } = commonUnit(parts.flat());
+  const rows = parts.map((row, from) => [String(from), ...row.map(write)]);
+  const made = table(["", ...parts.map((_, to) => String(to))], rows);
+  made.classList.add("srk-tight");
   return [
-    h("div", { class: "sg-heading" }, "From rank (rows) to rank"),
-    table(["", ...parts.map((_, to) => String(to))], rows),
+    h("div", { class: "sg-heading" }, `${unit} from rank (rows) to rank`),
+    h("div", { class: "srk-sideways" }, made),
   ];
 }
 

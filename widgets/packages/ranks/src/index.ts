@@ -16,7 +16,7 @@ import {
   Transport,
   watchTheme,
 } from "@sglab/core";
-import { oneAtATime } from "@sglab/engine/asking";
+import { oneAtATime, stepsAsked } from "@sglab/engine/asking";
 import "@sglab/engine/engine_style";
 import { makeOpeners, OF_A_BATCH, OF_A_LAUNCH } from "@sglab/engine/openers";
 import { layerOf, type Recorded, readRun } from "./data";
@@ -136,10 +136,11 @@ function render({ el, source, disposer }: Context<typeof RANKS>): void {
     view.open(TABS[tab] as (typeof TABS)[number]);
   }
 
-  function stepPass(step: number): void {
-    const next = (recorded?.step ?? 0) + step;
-    if (recorded && next >= 0 && next < recorded.passes.length) void ask(next);
-  }
+  const stepPass = stepsAsked(
+    () => source.get("step"),
+    () => source.get("passes").length,
+    ask,
+  );
 
   disposer.add(
     transport.changed.on(() => {

@@ -4,7 +4,7 @@ import type { Joint, Weight } from "./protocol";
 import { layersOf } from "./shards_view";
 import { trackOf } from "./steps";
 import { shapes } from "./table_view";
-import { reason, rule, sentence, shortName, wrapped } from "./words";
+import { commonUnit, reason, rule, sentence, shortName, wrapped } from "./words";
 
 function joint(module: string, change: Partial<Joint> = {}): Joint {
   return {
@@ -48,6 +48,14 @@ describe("times", () => {
     expect(metAt(recorded, 0)).toBe(30);
     expect(sharesOf(recorded, 0)).toEqual({ computing: 10, waiting: 20, moving: 5 });
     expect(sharesOf(recorded, 1).waiting).toBe(0);
+  });
+
+  it("where collectives run at once the time counts once", () => {
+    const [twice] = [{ ...recorded, joints: [recorded.joints[0] as Joint, recorded.joints[0] as Joint] }];
+    const times = Float64Array.from({ length: 8 }, (_, i) => recorded.times[i % 4] as number);
+    expect(sharesOf({ ...twice, times }, 0)).toEqual(
+      sharesOf({ ...twice, joints: [recorded.joints[0] as Joint] }, 0),
+    );
   });
 });
 
@@ -101,6 +109,7 @@ describe("words", () => {
       "2 × 8",
       "2 × 8, 3 × 8",
     ]);
+    expect(shapes({ 0: [2, 8], 1: [3, 8], 2: [9, 8], 3: [4, 8] })).toBe("2–9 × 8");
     expect([layerOf("model.layers.12.mlp"), layerOf("lm_head")]).toEqual([12, undefined]);
   });
 });
@@ -126,4 +135,11 @@ describe("wrapped", () => {
     expect(wrapped(name, most)).toEqual(lines);
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(most);
   });
+});
+
+it("bytes of one table have one unit", () => {
+  const { unit, write } = commonUnit([Number.NaN, 0, 16, 65_536, 1_047_552]);
+  expect(unit).toBe("KiB");
+  expect([Number.NaN, 0, 16, 65_536, 1_047_552].map(write)).toEqual(["", "0", "0.0156", "64", "1023"]);
+  expect(commonUnit([0, 112]).unit).toBe("B");
 });

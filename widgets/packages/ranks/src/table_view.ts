@@ -6,6 +6,8 @@ import { micros, NAMES, shortName } from "./words";
 
 const HEADS = ["", "collective", "of", "shape on each rank", "leaves a rank", "waited", "took"] as const;
 
+const LISTED = 3; // shapes of so many ranks are all written
+
 export class TableView {
   readonly element = h("div", { class: "srk-table-box" });
   #of: Recorded | undefined;
@@ -62,8 +64,12 @@ export class TableView {
   }
 }
 
-/** "9 × 192", or each where ranks differ: "9 × 192, 4 × 192". */
+/** "9 × 192", or each where ranks differ: "9 × 192, 4 × 192"; of many ranks the least and the most rows: "83–107 × 256". */
 export function shapes(all: Record<string, number[]>): string {
   const each = Object.values(all).map((shape) => shape.join(" × "));
-  return new Set(each).size === 1 ? (each[0] as string) : each.join(", ");
+  if (new Set(each).size === 1) return each[0] as string;
+  const rests = new Set(Object.values(all).map((shape) => shape.slice(1).join(" × ")));
+  if (each.length <= LISTED || rests.size > 1) return each.join(", ");
+  const rows = Object.values(all).map(([first]) => first ?? 0);
+  return [`${Math.min(...rows)}–${Math.max(...rows)}`, ...[...rests].filter(Boolean)].join(" × ");
 }

@@ -17,6 +17,21 @@ export function micros(value: number): string {
   return format.duration(value * 1000);
 }
 
+/** One unit for several numbers of bytes, and how each is written in it. NaN: nothing. */
+export function commonUnit(all: readonly number[]): { unit: string; write(bytes: number): string } {
+  const units = ["B", "KiB", "MiB", "GiB"];
+  const most = Math.max(0, ...all.filter((each) => !Number.isNaN(each)));
+  const power = most ? Math.min(units.length - 1, Math.floor(Math.log2(most) / 10)) : 0;
+  return {
+    unit: units[power] as string,
+    write: (bytes) => (Number.isNaN(bytes) ? "" : inUnit(bytes / 1024 ** power)),
+  };
+}
+
+function inUnit(value: number): string {
+  return value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
+}
+
 /** "model.layers.3.mlp" is "3 · mlp". */
 export function shortName(module: string): string {
   return module
@@ -43,7 +58,9 @@ export function reason(joint: Joint, pass: PassInfo | undefined): string {
   const { kind, what, moduleClass } = joint;
   if (what.startsWith("gather")) return gathering(pass);
   if (what === "dispatch: counts") return "Each rank tells the others how many rows it will send.";
-  if (what.startsWith("dispatch: rows")) return "Tokens go to the ranks of their experts, once to each rank.";
+  if (what === "dispatch: rows") return "Tokens go to the ranks of their experts, once to each rank.";
+  if (what.startsWith("dispatch: rows"))
+    return "Each token goes to each of its experts, into room that every expert keeps for every rank; the room is sent whole, full or not.";
   if (what === "dispatch: scales")
     return "The scales of the rows that were sent in e4m3, one for 128 columns.";
   if (what.startsWith("dispatch")) return "Each sent row's choices of experts and their weights.";

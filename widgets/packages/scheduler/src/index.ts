@@ -2,6 +2,7 @@
 
 import { Growing } from "@sglab/engine/growing";
 import { Lines } from "@sglab/engine/lines";
+import { keepFocus } from "@sglab/engine/parts";
 import { makeStepAttention } from "@sglab/engine/step_attention";
 import "@sglab/engine/engine_style";
 import "./scheduler.css";
@@ -215,14 +216,6 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
 
 function firstOf(step: Step | undefined): number {
   return step?.batch[0]?.[0] ?? 0;
-}
-
-/** Replaces what is shown; a link that had the focus has it again. */
-function keepFocus(pane: HTMLElement, parts: HTMLElement[]): void {
-  const links = [...pane.querySelectorAll("button")];
-  const focused = links.indexOf(document.activeElement as HTMLButtonElement);
-  pane.replaceChildren(...parts);
-  if (focused >= 0) pane.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
 }
 
 function legend(failed: boolean): LegendItem[] {
