@@ -266,6 +266,9 @@ void sglab::bindings::register_modules(nb::module_& module) {
           "(mnemonic, [registers of each operand]) of every statement; without guards, addresses, "
           "predicates.")
       .def(
+          "half_registers", [](const PyKernel& k) { return bindings::half_registers(*k.program); },
+          "Registers declared with 16 bits.")
+      .def(
           "early_uses",
           [](const PyKernel& k) {
             std::vector<std::pair<std::uint32_t, std::uint32_t>> found;

@@ -43,3 +43,16 @@ nb::list sglab::bindings::statements(const emu::Program& program) {
   }
   return all;
 }
+
+nb::list sglab::bindings::half_registers(const emu::Program& program) {
+  using namespace sglab::emu;
+  nb::list names;
+  for (const ProgramFunction& owner : program.functions) {
+    const Function& function = program.image->module().functions[owner.source];
+    for (std::uint32_t i = 0; i < function.registers.size(); ++i) {
+      if (function.registers[i] != Type::kPred && type_bytes(function.registers[i]) == 2)
+        names.append(nb::cast(register_name(function, i)));
+    }
+  }
+  return names;
+}

@@ -10,4 +10,7 @@ namespace sglab::bindings {
 // guards, addresses' registers and predicates.
 nanobind::list statements(const emu::Program& program);
 
+// Registers declared with 16 bits.
+nanobind::list half_registers(const emu::Program& program);
+
 }  // namespace sglab::bindings

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from sglab.emulator.nan_kinds import tensors_in
-from sglab.emulator.register_types import Statement
 from sglab.events.recorded_launch import RecordedLaunch
 from sglab.events.tables import GLOBAL
+from sglab.gpu import core
 
 FLOATS = {"f16", "bf16", "f32", "f64", "e4m3", "e5m2"}
 BYTES = {"s8", "u8"}
@@ -36,7 +36,6 @@ DTYPES = {
     **{f"{sign}int{bits}": f"{sign[:1] or 's'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 _NAMES = re.compile(r"%?[A-Za-z_$][\w$]*")
-_HALVES = re.compile(r"\.reg \.[bfsu]16 ([^;]+);")
 _WIDTHS = re.compile(r"\.[bfsu](8|16|32|64|128)\b")
 
 
@@ -59,19 +58,15 @@ class MovedElements:
     """The element types of a launch's loads and stores, by pc.
 
     Args:
-        statements: of the kernel, as core.Kernel.statements gives them.
-        ptx: its module's text.
+        kernel: what was launched.
         log: the recorded launch.
         tensors: (address, bytes, element) of memory whose dtype is known; see `elements_of_tensors`.
     """
 
-    def __init__(
-        self, statements: Iterable[Statement], ptx: str, log: RecordedLaunch, tensors: list[tuple[int, int, str]]
-    ) -> None:
+    def __init__(self, kernel: core.Kernel, log: RecordedLaunch, tensors: list[tuple[int, int, str]]) -> None:
         self._log, self._tensors = log, tensors
-        halves = {name for names in _HALVES.findall(ptx) for name in re.split(r"<\d+>|,|\s", names) if name}
-        self._is_half = re.compile(f"(?:{'|'.join(map(re.escape, halves)) or '$^'})\\d*$").match
-        listed = [(mnemonic.split("."), operands) for mnemonic, operands in statements]
+        self._halves = set(kernel.half_registers())
+        listed = [(mnemonic.split("."), operands) for mnemonic, operands in kernel.statements()]
         self._moves = [found for parts, operands in listed for found in _moves(parts, operands)]
         self._computed: dict[str, str] = {}
         for parts, operands in listed:
@@ -89,7 +84,7 @@ class MovedElements:
         """Of a launch (LaunchRecord) and its recording."""
         kernel = launch.kernel
         tensors = tensors_in((launch.keep, [held.tensor for held in launch.tensors]))
-        return cls(kernel.code.kernel.statements(), kernel.module.ptx, log, elements_of_tensors(tensors))
+        return cls(kernel.code.kernel, log, elements_of_tensors(tensors))
 
     def of(self, pc: int) -> Moved:
         """What an instruction loads, stores or updates."""
@@ -124,7 +119,7 @@ class MovedElements:
                 if len(found) == 1 and not (packs and found & SIGN):
                     (kind,) = found
                     for register in registers:
-                        upper = kind == "f32" and self._is_half(register)
+                        upper = kind == "f32" and register in self._halves
                         kinds.setdefault(register, "bf16" if upper else kind)  # a float's upper half
             if len(kinds) == before:
                 return

@@ -27,7 +27,7 @@ def first_shared(lines: list[str], dtype: torch.dtype = torch.float16) -> Moved:
     data = torch.zeros(256, dtype=dtype)
     kernel = gpu.Module(text)["k"]
     log = kernel.record(gpu.EmulatedDevice("sm_100a"), grid=1, block=32, args=[data])
-    moved = MovedElements(kernel.code.kernel.statements(), text, log, elements_of_tensors([data]))
+    moved = MovedElements(kernel.code.kernel, log, elements_of_tensors([data]))
     pc = next(one.pc for one in kernel.code if ".shared" in one.opcode or "ldmatrix" in one.opcode)
     return moved.of(pc)
 
