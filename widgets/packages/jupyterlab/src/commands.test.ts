@@ -31,7 +31,7 @@ beforeEach(() => {
 function made(things: Thing[] | null) {
   const added = new Map<string, { execute: (args: object) => unknown; label?: string }>();
   const executed: [string, unknown][] = [];
-  const notebook = things && { things, panel: { id: "notebook" }, ask: vi.fn() };
+  const notebook = things && { things, busy: false, panel: { id: "notebook" }, ask: vi.fn() };
   let count = 0;
   const tabs = {
     current: null as { isVisible: boolean } | null,
@@ -166,4 +166,14 @@ test("a tab below a notebook takes the whole screen, too, while it is in sight",
   tabs.current = { isVisible: false };
   await run(COMMANDS.fullScreen);
   expect(fullScreen).toHaveBeenCalledOnce();
+});
+
+test("while cells run that may make a launch, no other notebook is begun", async () => {
+  const { run, notebook, contents } = made([BATCH]);
+  if (notebook) notebook.busy = true;
+  await run(COMMANDS.debug);
+  expect(told).toEqual([expect.stringContaining("still run")]);
+  expect(contents.newUntitled).not.toHaveBeenCalled();
+  await run(COMMANDS.debug, { cwd: "lab" }); // from the launcher
+  expect(contents.newUntitled).toHaveBeenCalledOnce();
 });

@@ -42,6 +42,13 @@ export function addCommands({ app, tabs, icon, labShell, focus }: Surroundings):
     execute: async ({ cwd }) => {
       const [notebook, thing] = [focus(), newestToDebug(things())];
       if (notebook && thing && cwd === undefined) return tabs.open(notebook, thing, "KernelDebugger");
+      if (notebook?.busy && cwd === undefined)
+        return Notification.info(
+          "Cells of this notebook still run. Debug a kernel once they have made a launch.",
+          {
+            autoClose: 6000,
+          },
+        );
       return openStarter(app, typeof cwd === "string" ? cwd : "");
     },
   });

@@ -39,6 +39,11 @@ export class NotebookKernel {
     return this.panel.isDisposed ? null : (this.#context.session?.kernel ?? null);
   }
 
+  /** Whether cells run: what they make is not known yet. */
+  get busy(): boolean {
+    return this.kernel?.status === "busy";
+  }
+
   get things(): Thing[] {
     return this.state?.kind === "things" ? this.state.things : [];
   }
