@@ -11,7 +11,9 @@ from tests.support.browser.widget_host import Host
 
 pytest.importorskip("triton")
 
-from sglab.engine.recording import TreeOp
+from sglab.engine import PagedTokenToKVPoolAllocator, RadixCache, ReqToTokenPool
+from sglab.engine.cache import RadixKey
+from sglab.engine.recording import TreeLog, TreeOp
 from sglab.serving import Engine
 from sglab.widgets import RadixTree
 from tests.support.browser.every_widget import recording
@@ -137,3 +139,18 @@ def test_a_pool_of_which_little_is_used_says_up_to_where_it_is_drawn(host: Host)
     label = str(host.page.locator(".srt-pool").get_attribute("aria-label"))
     assert "4 evictable" in label
     assert "drawn up to 8" in label
+
+
+def test_a_tree_of_long_prefixes_is_seen_whole_and_names_its_namespaces(host: Host) -> None:
+    allocator = PagedTokenToKVPoolAllocator(8192, 16)
+    cache = RadixCache(ReqToTokenPool(4, 64), allocator, 16)
+    log = TreeLog(cache)
+    for last, space in ((0, None), (1, None), (2, "lora-a")):
+        slots = allocator.alloc(1616)
+        assert slots is not None
+        allocator.free(slots[: cache.insert(RadixKey([7] * 1600 + [last] * 16, space), slots)])
+    host.show(RadixTree(log))
+    picture = host.page.locator(".srt-scroll")
+    expect(picture.locator("[data-node]")).to_have_count(5)
+    assert picture.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+    expect(picture).to_contain_text("lora-a")

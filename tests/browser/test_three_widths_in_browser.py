@@ -112,9 +112,12 @@ def test_a_small_radix_tree_leaves_no_hole(width: int, page: Page, saved: Saved)
     widget.press("Home")
     widget.press("e")
     settled(page)
-    below = bottom(widget, ".srt-below")
+    below = bottom(widget, ".srt-order")
     if width > NARROW:
-        assert bottom(widget, ".sg-view") - below < 12, "the pool stands at the picture's foot"
+        pool, picture, order = (widget.locator(f".srt-{each}").bounding_box() for each in ("pool", "scroll", "order"))
+        assert pool is not None and picture is not None and order is not None
+        assert picture["y"] - pool["y"] - pool["height"] < 12, "the tree follows the pool"
+        assert order["y"] - picture["y"] - picture["height"] < 12, "what would go follows the tree"
     else:
         tabs = widget.locator(".sg-details .sg-tabs").bounding_box()
         assert tabs is not None
@@ -139,7 +142,7 @@ def test_the_details_of_a_narrow_widget_are_in_sight(name: str, page: Page, save
     assert details["y"] + details["height"] <= body["y"] + body["height"] + 1
 
 
-@pytest.mark.parametrize(("name", "last"), [("RadixTree", ".srt-below"), ("Graph", ".sgr-below")])
+@pytest.mark.parametrize(("name", "last"), [("RadixTree", ".srt-order"), ("Graph", ".sgr-below")])
 def test_what_stands_below_a_picture_ends_before_the_details(name: str, last: str, page: Page, saved: Saved) -> None:
     widget = opened(page, saved(name), NARROW)
     widget.press("End")

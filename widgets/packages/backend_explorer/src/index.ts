@@ -221,13 +221,14 @@ function render({ el, source, disposer }: Context<typeof BACKEND_EXPLORER>): voi
     { source, frame, disposer },
     async () => source.get("rows"),
     (read) => {
+      const first = rows.length === 0; // it opens at its cards
       rows = read;
       ran = undefined;
       if (selected !== undefined && !rows.some((row) => row.name === selected)) selected = undefined;
       selected ??= rows.find((row) => row.chosen)?.name;
       draw.now();
       loadTrack();
-      if (selected !== undefined) table.reveal(selected); // another pass puts it elsewhere
+      if (!first && selected !== undefined) table.reveal(selected); // another pass puts it elsewhere
     },
     draw,
   );

@@ -12,7 +12,7 @@ const NOTCH = 5;
 const LEFT = 44;
 const GAP = 5;
 const MOST = 15; // px of a token
-const LEAST = 1.5;
+const LEAST = 0.02; // all of a tree is seen, however long its prefixes are
 const CHARACTER = 7.3; // px of the code font at 12 px
 const MANY = 600; // nodes beyond which bars have no texts
 
@@ -205,7 +205,8 @@ function pageBorder(x: number, y: number): string {
 function captionOf({ node }: Place, room: number): string {
   const locks = node.lock ? ` · ${node.lock} ${node.lock === 1 ? "lock" : "locks"}` : "";
   const host = node.device ? "" : " · host";
-  const short = `${node.id}${locks}${host}`;
+  const space = node.space ? ` · ${node.space}` : "";
+  const short = `${node.id}${space}${locks}${host}`;
   const pages = node.pages.length ? ` · p. ${runs(node.pages)}` : "";
   const options = [`${short}${pages} · used ${node.at}`, `${short}${pages}`, short, String(node.id)];
   return options.find((each) => each.length <= room) ?? "";
@@ -231,8 +232,9 @@ function describe({ node, ghost }: Place, { clock, pageSize }: Shown): string {
       : "on the device"
     : "on the host alone";
   const unit = pageSize === 1 ? "slots" : "pages";
+  const space = node.space ? ` of the namespace ${node.space}` : "";
   return (
-    `node ${node.id}${ghost ? " (gone)" : ""}: ${format.plural(node.tokens, "token")}, ${where}\n${JSON.stringify(node.text)}\n` +
+    `node ${node.id}${ghost ? " (gone)" : ""}${space}: ${format.plural(node.tokens, "token")}, ${where}\n${JSON.stringify(node.text)}\n` +
     `${unit} ${runs(node.pages) || "none"} · ${format.plural(node.lock, "lock")} · last used at ${node.at} of ${clock}`
   );
 }

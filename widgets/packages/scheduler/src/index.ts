@@ -167,7 +167,7 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
 
   const draw = framed(() => {
     if (!run.steps.length || frame.view.clientWidth === 0) return;
-    frame.setLegend(legend(run.failed)); // before the room beside it is measured
+    frame.setLegend(legend(run)); // before the room beside it is measured
     board.layout(run, frame.view.clientWidth, Math.max(LEAST_BOARD, frame.room() - LEAST_CHARTS - VIEW_GAP));
     if (toReveal) board.grid.reveal(toReveal);
     toReveal = undefined;
@@ -218,13 +218,14 @@ function firstOf(step: Step | undefined): number {
   return step?.batch[0]?.[0] ?? 0;
 }
 
-function legend(failed: boolean): LegendItem[] {
+function legend({ failed, verified }: Run): LegendItem[] {
   const mark = (kind: string) => h("i", { class: `ssc-mark ssc-${kind}`, "aria-hidden": "true" });
   return [
     { label: "waiting", mark: mark("waiting") },
     { label: "prefilled", mark: mark("prefill") },
     { label: "a chunk", mark: mark("chunk") },
     { label: "decoded", mark: mark("decode") },
+    ...(verified ? [{ label: "verified drafts", mark: mark("verify") }] : []),
     { label: "holds slots, does not run", mark: mark("paused") },
     { label: "retracted", mark: mark("retracted") },
     { label: "ended", mark: mark("finished") },

@@ -108,6 +108,21 @@ test("a pass that failed decoded nothing, and whom it ended was not waiting in t
   expect(run().failed).toBe(false);
 });
 
+test("a sentence names some requests of many", () => {
+  const made = new Run();
+  made.requests = Array.from({ length: 9 }, (_, i) => ({
+    rid: `r${i}`,
+    prompt: 6,
+    arrival: 0,
+    most: 4,
+    text: "",
+    ended: "",
+  }));
+  made.add(step({ batch: [[0, "verify", 6, 4, 0]], finished: made.requests.map((_, i) => [i, "length"]) }));
+  expect(sentence(made, 0)).toContain("r0, r1, r2, r3, r4, r5 and 3 more ended");
+  expect([made.verified, run().verified]).toEqual([true, false]);
+});
+
 test("an end that no step follows is that of the last step", () => {
   const made = run();
   (made.requests[1] as { ended: string }).ended = "abort";

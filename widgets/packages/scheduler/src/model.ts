@@ -28,8 +28,9 @@ export class Run {
   most = 1;
   /** The least slots that were free. */
   leastFree = Number.POSITIVE_INFINITY;
-  /** Whether a pass could not run. */
+  /** Whether a pass could not run, and whether one verified drafts. */
   failed = false;
+  verified = false;
 
   add(step: Step): void {
     const at = this.steps.length;
@@ -50,6 +51,7 @@ export class Run {
     this.most = Math.max(this.most, newTokens(step));
     this.leastFree = Math.min(this.leastFree, step.pool[0]);
     this.failed ||= Boolean(step.failed);
+    this.verified ||= step.batch.some(([, phase]) => phase === "verify");
   }
 
   #of(request: number): Map<number, Cell> {
@@ -169,6 +171,13 @@ export function shareText(share: Share | undefined): string {
   }
 }
 
+const NAMED = 6; // requests of a sentence
+
+function named(requests: readonly string[]): string {
+  const more = requests.length - NAMED;
+  return more > 1 ? `${requests.slice(0, NAMED).join(", ")} and ${more} more` : requests.join(", ");
+}
+
 const NOTHING = { prefill: 0, chunk: 0, decode: 0 };
 
 /** Where the transport stands, with the number that the board, the engine and Python have for the step. */
@@ -196,11 +205,10 @@ export function sentence(run: Run, at: number): string {
     said.push(
       `${format.plural(count(["decode", "verify"]), "request")} ${step.drafts ? "verified" : "decoded"}`,
     );
-  if (step.retracted?.length)
-    said.push(`${step.retracted.map((each) => run.name(each)).join(", ")} retracted`);
+  if (step.retracted?.length) said.push(`${named(step.retracted.map((each) => run.name(each)))} retracted`);
   if (step.evicted) said.push(`${format.plural(step.evicted, "token")} evicted`);
   if (step.loaded) said.push(`${format.plural(step.loaded, "token")} loaded from the host`);
-  if (step.finished?.length) said.push(`${step.finished.map(([each]) => run.name(each)).join(", ")} ended`);
+  if (step.finished?.length) said.push(`${named(step.finished.map(([each]) => run.name(each)))} ended`);
   const ended = run.endedAfter(at);
   const queue = step.waiting.filter((each) => !run.requests[each]?.ended || !ended.length).length;
   const waits =
@@ -209,6 +217,6 @@ export function sentence(run: Run, at: number): string {
       : queue === 1
         ? "One request waits."
         : `${format.count(queue)} requests wait.`;
-  const after = ended.length ? ` Then ${ended.join(", ")} ended, and no step followed.` : "";
+  const after = ended.length ? ` Then ${named(ended)} ended, and no step followed.` : "";
   return `Step ${at}: ${said.join("; ") || "nothing ran"}.${after} ${waits}`;
 }
