@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -21,7 +23,7 @@ mov.u32 %r10, s; shl.b32 %r9, %r9, 2; add.u32 %r10, %r10, %r9;
 """
 
 
-def first_shared(lines: list[str], dtype: torch.dtype = torch.float16) -> Moved:
+def first_shared(lines: list[str], dtype: Any = torch.float16) -> Moved:
     """Of the first access to shared memory in a kernel with these lines."""
     text = HEAD + "\n".join(lines) + "\nret;\n}\n"
     data = torch.zeros(256, dtype=dtype)
@@ -65,7 +67,7 @@ def test_matrix_products_say_it(a: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32, torch.float32])
-def test_what_is_only_moved_is_what_its_tensor_holds(dtype: torch.dtype) -> None:
+def test_what_is_only_moved_is_what_its_tensor_holds(dtype: Any) -> None:
     found = first_shared(["ld.global.b32 %r1, [%rd1];", "st.shared.b32 [%r10], %r1;"], dtype)
     names = {torch.float16: "f16", torch.bfloat16: "bf16", torch.int32: "s32", torch.float32: "f32"}
     assert (found.element, found.computed) == (names[dtype], False)
