@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from sglab.emulator.captures import Capture, CapturedLaunch
 from sglab.emulator.nan_kinds import copied_kind, moved_registers, register_kinds, tensor_kinds
 from sglab.emulator.session import Session
+from sglab.gpu.arguments import Held
 from sglab.gpu.code import Instruction
 
 MOST = 20_000
@@ -200,7 +203,7 @@ class _Reader:
     """From columns to events with their parents."""
 
     def __init__(self, launch: Any, columns: Any) -> None:
-        self._code, self._allocations = launch.kernel.code, launch.allocations
+        self._code, self._allocations, self._tensors = launch.kernel.code, launch.allocations, launch.tensors
         self._columns = columns
         self._operands: dict[int, list[tuple[int, int, bool, int]]] = {}
         table = columns["operands"]
@@ -317,11 +320,30 @@ class _Reader:
         if space == 1:
             rank = address >> 24
             return f"smem+0x{address & 0xFFFFFF:x}" + (f" of rank {rank}" if rank else "") + _extent(count)
+        for held in self._tensors:
+            if text := _elements(held, address, count):
+                return text
         for each in self._allocations:
             if each.address <= address < each.address + each.nbytes:
                 name = each.name.split(" (")[0]
                 return f"{name}+0x{address - each.address:x}" + _extent(count)
         return f"global 0x{address:x}" + _extent(count)
+
+
+def _elements(held: Held, address: int, count: int) -> str:
+    """ "out[2, 64:96]" of bytes that are whole elements of one row of a tensor whose rows lie after each other."""
+    tensor, offset = held.tensor, address - held.address
+    if not hasattr(tensor, "is_contiguous") or not tensor.is_contiguous() or not tensor.dim() or not tensor.numel():
+        return ""
+    first, within = divmod(offset, tensor.element_size())
+    many, rest = divmod(count, tensor.element_size())
+    if within or rest or not 0 <= first < tensor.numel():
+        return ""
+    *row, column = (int(i) for i in np.unravel_index(first, tensor.shape))
+    if column + many > tensor.shape[-1]:
+        return ""
+    last = str(column) if many == 1 else f"{column}:{column + many}"
+    return f"{held.name.split(' (')[0]}[{', '.join([*map(str, row), last])}]"
 
 
 def _extent(count: int) -> str:

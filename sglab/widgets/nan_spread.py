@@ -147,7 +147,7 @@ def _shown(trace: NanTrace, drawn: tuple[NanEvent, ...], rows: list[tuple[Any, .
     first = trace.first
     return {
         "rows": [ROW_NAMES[MEMORIES[row[0]]] if len(row) == 1 else f"CTA {row[1]} warp {row[2]}" for row in rows],
-        "roles": [list(each) for each in ROLES.items()],
+        "roles": [[name, text.replace("NaN", _what(trace.infinite))] for name, text in ROLES.items()],
         "infinite": trace.infinite,
         "events": len(trace),
         "truncated": trace.truncated,
@@ -185,7 +185,7 @@ def _few(names: Any) -> str:
 
 def sentence(event: NanEvent, infinite: bool = False) -> str:
     """What happened, in one sentence."""
-    what = "NaN or infinity" if infinite else "NaN"
+    what = _what(infinite)
     opcode = _short(event.instruction.opcode)
     lanes = _lanes(event.lanes_written or event.lanes_read)
     where = f" of {lanes}" if event.kind != "operation" else ""
@@ -207,6 +207,10 @@ def sentence(event: NanEvent, infinite: bool = False) -> str:
         return f"{opcode} spread it to {event.lanes_written:,} elements{place}."
     source = next((f" in {place.text}" for place in event.places if not place.written), _of(event.read))
     return f"{opcode}{where} read it{source} and wrote it to {_few(event.written)}."
+
+
+def _what(infinite: bool) -> str:
+    return "NaN or infinity" if infinite else "NaN"
 
 
 def _short(opcode: str) -> str:

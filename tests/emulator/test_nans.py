@@ -146,3 +146,13 @@ def test_packed_halves_are_known_by_conversions_products_and_moves() -> None:
         "%r8": None,
     }  # fmt: skip
     assert copied_kind(kinds) == "f16" and copied_kind({"%f1": "f32"}) == "f32"
+
+
+def test_places_in_tensors_are_named_by_their_elements() -> None:
+    x = torch.zeros(3, LANES)
+    x[2, 5] = torch.nan
+    session, _ = softmax(x)
+    came, *_, stored = find_nans(session)
+    name = session.launch.tensors[0].name.split(" (")[0]
+    assert [place.text for place in came.places] == [f"{name}[2, 5]"]
+    assert [place.text for place in stored.places][-1].endswith(f"[2, 0:{LANES}]")

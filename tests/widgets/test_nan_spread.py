@@ -55,6 +55,7 @@ def test_looking_again_and_running_again() -> None:
     assert widget.shown["sentences"] == [] and widget.shown["first"] == -1
     widget.look(infinite=True)
     assert widget.shown["infinite"] and widget.shown["first"] == 0
+    assert ["made", "made here: nothing that it read was NaN or infinity"] in widget.shown["roles"]
     x[0] = torch.nan
     widget.after_cell()
     assert widget.outdated
