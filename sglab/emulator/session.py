@@ -144,6 +144,11 @@ class Session:
         return self._state.checkpoints
 
     @property
+    def sanitized(self) -> bool:
+        """Whether sanitizers look on; see EmulatedDevice."""
+        return self._log.sanitized
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """What the device's sanitizers have found in the instructions executed so far; see EmulatedDevice."""
         return self._log.findings

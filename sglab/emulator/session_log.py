@@ -53,6 +53,11 @@ class SessionLog:
         return self.log.roles
 
     @property
+    def sanitized(self) -> bool:
+        """Whether sanitizers look on."""
+        return self._sanitizer is not None
+
+    @property
     def recorded(self) -> bool:
         """Whether `log` is at hand, without a run."""
         return "log" in self.__dict__

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sglab.emulator.register_types import float_types
 from sglab.emulator.session import Session
 from sglab.gpu import SessionError
 from sglab.gpu.names import variable_name
@@ -37,6 +38,8 @@ TORCH = {
 ADDRESS = re.compile(r"(smem|gmem|arg\d+)\s*(?:@(\d+))?\s*(?:\+\s*(0x[0-9a-fA-F]+|\d+))?\s*(?:\*\s*(\d+))?(?::(\w+))?$")
 SHARED = re.compile(r"([A-Za-z_]\w*)\s*(?:@(\d+))?\s*(?:\[(.*)\])?\s*(?::(\w+))?$")
 NAMED = re.compile(r"([A-Za-z_]\w*)\s*(?:\[(.*)\])?$")
+SHARED_ACCESS = re.compile(r"(ld|st|atom|red)\.(\w+\.)*shared\b(?!.*\.v\d)")
+"""An instruction that reads or writes shared memory; vectors are copies, whose type says nothing."""
 MEMORY_HELP = "smem+0x400*16:f32 (shared memory, 16 values), smem@1+0x400 (of CTA 1), arg2*8:s32 (at an argument)"
 
 
@@ -129,9 +132,13 @@ class WatchParser:
         self._arguments = _arguments(session)
         self._allocations = session.launch.allocations
         self.shared = _shared_variables(session)
+        self._word = _shared_word(session)
 
     def names(self) -> list[str]:
-        return [*self.tensors, *self.shared, *self._arguments, "smem"]
+        """What may be watched, each once: an argument that is a named tensor goes by that name."""
+        named = {tensor.data_ptr() for tensor in self.tensors.values()}
+        unnamed = [name for name, address in self._arguments.items() if address not in named]
+        return [*self.tensors, *self.shared, *unnamed, "smem"]
 
     def help(self) -> str:
         """What may be written, with names that are known here."""
@@ -175,9 +182,10 @@ class WatchParser:
         return Watch(text, "global", begin, shape, strides, dtype)
 
     def shared_dtype(self, name: str) -> str:
-        """The type in which a variable in shared memory is read unless one is given: PTX declares bytes."""
+        """The type in which a variable in shared memory is read unless one is given: PTX declares bytes, what the
+        kernel does with them says more."""
         _, nbytes = self.shared[name]
-        return "u64" if nbytes == 8 else "f32" if nbytes % 4 == 0 else "u8"
+        return "u64" if nbytes == 8 else self._word if nbytes % 4 == 0 else "u8"
 
     def _variable(self, text: str, name: str, cta: str | None, index: str | None, dtype: str | None) -> Watch:
         """A variable in shared memory: "tile", "tile[8]", "tile@1[0:16]:f16" (of CTA 1), counted in elements of the
@@ -234,6 +242,18 @@ def _shared_variables(session: Session) -> dict[str, tuple[int, int]]:
     """Name -> (offset, bytes) of the variables that the kernel declares in shared memory, as the source names them."""
     rows = session.launch.kernel.emulated.shared_variables
     return {variable_name(name): (begin, nbytes) for name, begin, nbytes in rows if nbytes > 0}
+
+
+def _shared_word(session: Session) -> str:
+    """The type of words in shared memory: s32 where the kernel reads and writes integers there and nothing else."""
+    statements = session.launch.kernel.code.kernel.statements()
+    accesses = [(each[0].rpartition(".")[2], each[1]) for each in statements if SHARED_ACCESS.match(each[0])]
+    floats = float_types(statements)
+    integers = [
+        kind in ("u32", "s32", "b32") and not any(register in floats for operand in operands for register in operand)
+        for kind, operands in accesses
+    ]
+    return "s32" if integers and all(integers) else "f32"
 
 
 def _arguments(session: Session) -> dict[str, int]:

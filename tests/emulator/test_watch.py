@@ -41,7 +41,7 @@ def test_watch_expressions(expression: str, space: str, shape: tuple[int, ...], 
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("nothing", "'nothing' names nothing here.*Names: out, .*arg0, arg1, smem"),
+        ("nothing", "'nothing' names nothing here.*Names: out, .*arg0, smem"),
         ("smem+0x400*9999", "1 to 256 elements are shown; got 9999"),
         ("arg9", "no pointer argument is arg9; there are arg0, arg1"),
         ("arg0+99999999", "outside the launch's memory"),
@@ -52,6 +52,36 @@ def test_what_names_nothing_is_refused(expression: str, message: str) -> None:
     session, out = stopped()
     with pytest.raises(ValueError, match=message):
         WatchParser(session, {"out": out}).parse(expression)
+
+
+def test_an_argument_that_is_a_named_tensor_is_named_once() -> None:
+    session, out = stopped()
+    assert WatchParser(session, {"out": out}).names()[-2:] == ["arg0", "smem"]
+    assert WatchParser(session, {}).names()[-3:] == ["arg0", "arg1", "smem"]
+    assert WatchParser(session, {"out": out}).parse("arg1").begin == out.data_ptr()
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("u32", "s32"), ("b32", "s32"), ("f32", "f32")])
+def test_a_variable_in_shared_memory_has_the_type_of_its_accesses(kind: str, dtype: str) -> None:
+    """Counters of a histogram were shown as floats: 3 as 4.2e-45."""
+    register, value = ("%f1", "0f40400000") if kind == "f32" else ("%r1", "3")
+    text = f"""
+    .version 8.0
+    .target sm_90a
+    .address_size 64
+    .visible .entry count() {{
+      .reg .b32 %r<2>; .reg .f32 %f<2>;
+      .shared .align 4 .b8 bins[64];
+      mov.{kind} {register}, {value};
+      st.shared.{kind} [bins], {register};
+      ret;
+    }}
+    """
+    session = gpu.Module(text, "count.ptx")["count"].session(gpu.EmulatedDevice("sm_90a"), grid=1, block=32, args=[])
+    watch = WatchParser(session, {}).parse("bins[0]")
+    session.step(count=2)
+    assert watch.dtype == dtype
+    assert watch.read(session, 0).view("<f4" if kind == "f32" else "<i4") == [3]
 
 
 def test_a_session_stops_where_a_watched_tensor_is_written() -> None:

@@ -477,8 +477,8 @@ def test_breakpoints_are_put_back_as_they_were() -> None:
     widget = make()
     session = widget.session
     first, second, third = sorted({each.ptx_line for each in session.code if each.ptx_line})[2:5]
-    for line in (first, second):
-        widget.edit_stops("toggle_ptx", FOLLOW, line=line)
+    for ptx_line in (first, second):
+        widget.edit_stops("toggle_ptx", FOLLOW, line=ptx_line)
     state = widget.edit_stops("limit", FOLLOW, id=1, cta=0, warp=1)
     before = [{name: row[name] for name in ("id", "cta", "warp", "enabled")} for row in state["stops"]]
     assert widget.edit_stops("clear", FOLLOW)["stops"] == []

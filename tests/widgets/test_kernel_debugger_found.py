@@ -84,7 +84,7 @@ def test_a_finding_in_a_tensor_names_its_element() -> None:
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("nothing", "'nothing' names nothing here.*Names: out, partial, arg0, arg1, smem"),
+        ("nothing", "'nothing' names nothing here.*Names: out, partial, arg0, smem"),
         ("smem+0x400*9999", "1 to 256 elements are shown; got 9999"),
         ("smem:q7", "q7 is no dtype"),
         ("arg9", "no pointer argument is arg9; there are arg0, arg1"),

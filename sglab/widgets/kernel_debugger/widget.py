@@ -218,7 +218,7 @@ class KernelDebugger(Widget):
             "failure": self._jobs.failure,
             "findings": self._found()[0],
             "failed": self.session.fault is not None,
-            "sanitized": bool(self.session.device.sanitize),
+            "sanitized": self.session.sanitized,
             "job": self._jobs.progress,
             "stops": self._stops.rows(),
             "names": self._parser.names(),
