@@ -334,6 +334,75 @@ def test_cp_async_fills_with_zeros_and_completes_by_group(bytes_read: int, word:
         np.testing.assert_array_equal(out, want if fresh else np.arange(32)[:, None].repeat(4, 1))
 
 
+COPY_LANES = """
+    mov.u32 %r0, %tid.x; mul.wide.u32 %rd1, %r0, 16; ld.param.u64 %rd0, [out]; add.s64 %rd0, %rd0, %rd1;
+    ld.param.u64 %rd2, [sizes]; mul.wide.u32 %rd3, %r0, 4; add.s64 %rd2, %rd2, %rd3; ld.global.u32 %r3, [%rd2];
+    ld.param.u64 %rd4, [places]; mul.wide.u32 %rd5, %r0, 8; add.s64 %rd4, %rd4, %rd5; ld.global.u64 %rd6, [%rd4];
+    mov.u32 %r1, tile; shl.b32 %r2, %r0, 4; add.u32 %r1, %r1, %r2;
+    st.shared.v4.u32 [%r1], {%r0, %r0, %r0, %r0};
+    cp.async.cg.shared.global [%r1], [%rd6], 16, %r3; cp.async.wait_all;
+    ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r1]; st.global.v4.u32 [%rd0], {%r4, %r5, %r6, %r7};
+    """
+
+
+def copy_lanes(sizes: np.ndarray, places: np.ndarray, *sources: np.ndarray) -> np.ndarray:
+    """What a cp.async of 32 lanes leaves: of so many bytes each, from these addresses."""
+    out = aligned((32, 4), np.uint32)
+    parameters = ".param .u64 out, .param .u64 sizes, .param .u64 places, .param .u64 one, .param .u64 other"
+    launch(kernel_text(COPY_LANES, parameters, shared=BARRIER), out, sizes, places, *sources)
+    return out
+
+
+@pytest.mark.parametrize("odd", [16, 0, 8], ids=["all or nothing", "none", "a part"])
+def test_each_lane_of_a_cp_async_reads_as_much_as_it_says_from_either_tensor(odd: int) -> None:
+    one, other = (aligned((32, 4), np.uint32) for _ in range(2))
+    one[:], other[:] = np.arange(128).reshape(32, 4) + 1000, np.arange(128).reshape(32, 4) + 5000
+    lanes = np.arange(32)
+    for source in (one, other):  # the second is not the allocation that a copy looked at last
+        sizes = np.where(lanes % 3 == 0, 0, 16).astype(np.uint32)
+        sizes[7] = odd
+        places = (source.ctypes.data + 16 * lanes[::-1]).astype(np.uint64)
+        places[sizes == 0] = 1  # of which nothing is read
+        want = np.where(np.arange(4) * 4 < sizes[:, None], source[::-1], 0)
+        np.testing.assert_array_equal(copy_lanes(sizes, places, one, other), want)
+
+
+@pytest.mark.parametrize(
+    ("lane", "shift", "size", "message"),
+    [
+        (31, 4, 16, "cp.async of 16 bytes"),
+        (0, 32 * 16, 16, "out of bounds|outside|past"),
+        (5, -6 * 16, 16, "out of bounds|outside|before"),
+        (9, 0, 24, "cp.async reads 24 bytes but writes 16"),
+    ],
+)
+def test_one_lane_of_a_cp_async_that_is_wrong_is_named(lane: int, shift: int, size: int, message: str) -> None:
+    room = aligned((96, 4), np.uint32)
+    source, other = room[32:64], aligned((32, 4), np.uint32)
+    sizes, lanes = np.full(32, 16, np.uint32), np.arange(32)
+    places = (source.ctypes.data + 16 * lanes).astype(np.uint64)
+    assert copy_lanes(sizes, places, source, other).shape == (32, 4)
+    sizes[lane] = size
+    places[lane] = int(places[lane]) + shift
+    with pytest.raises(_core.LaunchError, match=message):
+        copy_lanes(sizes, places, source, other)
+
+
+def test_a_hundred_copies_in_flight_are_carried_out_in_order_of_their_groups() -> None:
+    body = """
+    mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [out]; ld.param.u64 %rd2, [src]; mul.wide.u32 %rd1, %r0, 4;
+    add.s64 %rd0, %rd0, %rd1; add.s64 %rd2, %rd2, %rd1; mov.u32 %r1, tile; shl.b32 %r2, %r0, 2; add.u32 %r1, %r1, %r2;
+    mov.u32 %r3, 0;
+    LOOP: cp.async.ca.shared.global [%r1], [%rd2], 4; cp.async.commit_group; cp.async.wait_group 3;
+    ld.shared.u32 %r4, [%r1]; st.global.u32 [%rd0], %r4;
+    add.s64 %rd2, %rd2, 128; add.s64 %rd0, %rd0, 128; add.u32 %r3, %r3, 1; setp.lt.u32 %p0, %r3, 100; @%p0 bra LOOP;
+    """
+    source, out = aligned((100, 32), np.uint32), aligned((100, 32), np.uint32)
+    source[:] = np.arange(3200).reshape(100, 32)
+    launch(kernel_text(body, ".param .u64 out, .param .u64 src", shared=BARRIER), out, source)
+    np.testing.assert_array_equal(out[3:], source[:-3])
+
+
 @pytest.mark.parametrize(("noinc", "count"), [("", 32), (".noinc", 32)])
 def test_cp_async_signals_an_mbarrier(noinc: str, count: int) -> None:
     body = (

@@ -52,7 +52,8 @@ void AsyncEngine::reset() {
   bulk_.clear();
   tensor_.assign(cluster_.ctas.size(), {});
   pairs_.assign((cluster_.ctas.size() + 1) / 2, {});
-  warps_.assign(cluster_.warps.size(), {});
+  warps_.resize(cluster_.warps.size());
+  for (WarpQueue& queue : warps_) queue.clear();
   warpgroups_.clear();
   warpgroups_.resize(cluster_.warps.size());
   tmem_stores_.assign(cluster_.warps.size(), {});

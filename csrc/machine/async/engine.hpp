@@ -142,6 +142,12 @@ class AsyncEngine {
     std::deque<Grouped> bulk;
     std::array<std::uint32_t, 32> bulk_groups{};  // committed, by lane
     SmallCopies small;
+
+    void clear() {
+      bulk.clear();
+      bulk_groups.fill(0);
+      small.clear();
+    }
   };
 
   template <typename Operation>

@@ -16,6 +16,13 @@ class SmallCopies {
  public:
   bool empty() const { return first_ == records_.size(); }
   std::size_t size() const { return records_.size() - first_; }
+  // Forgets everything, and keeps its memory.
+  void clear() {
+    records_.clear();
+    first_ = 0;
+    groups_.fill(0);
+    together_ = true;
+  }
   // The oldest first; one without lanes is done.
   std::span<const SmallCopy> records() const { return std::span(records_).subspan(first_); }
 
@@ -41,7 +48,11 @@ class SmallCopies {
   }
 
   void commit_group(std::uint32_t lanes) {
-    together_ = together_ && lanes == 0xffffffffu;
+    if (lanes == 0xffffffffu) {
+      for (std::uint32_t& group : groups_) ++group;
+      return;
+    }
+    together_ = together_ && lanes == 0;
     for (; lanes != 0; lanes &= lanes - 1) ++groups_[static_cast<std::size_t>(std::countr_zero(lanes))];
   }
 
@@ -110,10 +121,11 @@ class SmallCopies {
     perform(copy, lanes);
   }
 
-  // Records without lanes left go once they are the oldest; memory is moved up rarely.
+  // Records without lanes left go once they are the oldest; memory is moved up when that is not much, and
+  // before it leaves the caches.
   void drop_done() {
     while (first_ < records_.size() && records_[first_].mask == 0) ++first_;
-    if (first_ == records_.size() || first_ >= 256) {
+    if (first_ == records_.size() || (first_ >= 32 && 2 * first_ >= records_.size())) {
       records_.erase(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(first_));
       first_ = 0;
     }

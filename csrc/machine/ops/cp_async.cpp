@@ -5,6 +5,7 @@
 #include "machine/memory/access.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/ops/tensor_families.hpp"
+#include "machine/tensor/mma_kernel.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -99,6 +100,36 @@ bool change_allocation(Warp& w, const SmallCopy& op) {
   return false;
 }
 
+// All of a copy's lanes at once: where to and from, how much, and that all of it is plainly good. False: it
+// takes a closer look.
+bool all_at_once(Warp& w, const Inst* i, const CopyOperands& plan, SmallCopy& op) {
+  const AddressOperand to = extra_address(i, plan.destination), from = extra_address(i, plan.source);
+  const std::uint32_t shared_bytes = w.cluster->shared_bytes;
+  if (w.mask != 0xffffffffu || to.mode != AddressMode::kReg32 || from.mode != AddressMode::kReg64 ||
+      plan.reads == SourceSize::kIgnored || shared_bytes < kSharedReserved + op.bytes)
+    return false;
+  const auto found = [&] {
+    const std::uint64_t readable = w.allocation_end - w.allocation_begin;
+    if (readable < op.bytes) return CopiesFound::kUneven;
+    const CopyLanes copy = {
+        lanes32(w, to.base),
+        static_cast<std::uint32_t>(to.offset),
+        op.bytes,
+        lanes64(w, from.base),
+        static_cast<std::uint64_t>(from.offset),
+        plan.reads == SourceSize::kRegister ? lanes32(w, i->extra->refs[plan.size]) : nullptr,
+        std::uint64_t{w.cta->window} + kSharedReserved,
+        shared_bytes - kSharedReserved - op.bytes,
+        w.allocation_begin,
+        readable - op.bytes,
+    };
+    return mma_kernels().place_copies(copy, op.shared.data(), op.global.data(), op.source_bytes.data());
+  };
+  CopiesFound first = found();
+  if (first == CopiesFound::kOutside && change_allocation(w, op)) first = found();
+  return first == CopiesFound::kGood;
+}
+
 void check(Warp& w, const Inst* i, const SmallCopy& op, const std::uint64_t* destinations) {
   const std::uint32_t low_bits = op.bytes - 1u;
   for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
@@ -122,6 +153,10 @@ const Inst* copy(Warp& w, const Inst* i) {
   op.mask = w.mask;
   const CopyOperands& plan = payload<CopyOperands>(i);
   op.bytes = plan.bytes;
+  if (all_at_once(w, i, plan, op)) {
+    engine.submit_small(w);
+    return i + 1;
+  }
   read_sizes(w, i, plan, op);
   std::uint64_t destinations[32];
   addresses_of(w, extra_address(i, plan.destination), destinations);

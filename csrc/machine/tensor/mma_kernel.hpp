@@ -20,6 +20,24 @@ struct MmaPanels {
   bool accumulate;  // false: D starts at zero and its old contents are not read
 };
 
+enum class CopiesFound : std::uint8_t {
+  kUneven,   // a lane reads more than nothing and less than all
+  kOutside,  // something is not aligned or out of bounds
+  kGood
+};
+
+// A cp.async of all 32 lanes, for place_copies().
+struct CopyLanes {
+  const std::uint32_t* to;  // shared memory, each lane's plus the offset
+  std::uint32_t to_offset;
+  std::uint32_t bytes;  // 4, 8 or 16
+  const std::uint64_t* from;
+  std::uint64_t from_offset;
+  const std::uint32_t* sizes;               // bytes that are read; nullptr: all
+  std::uint64_t window_begin, window_room;  // where a destination may lie, and the last offset from there
+  std::uint64_t begin, room;                // the same of sources
+};
+
 // The loops that are compiled once per instruction set.
 //
 // Every element of D is one chain of fused multiply-adds in the order of k, starting from the old D: one
@@ -72,6 +90,9 @@ struct MmaKernels {
                               std::int64_t stride);
   void (*columns_to_fragment)(const float* columns, std::int64_t stride, std::uint32_t* upper,
                               std::uint32_t* lower);
+  // Each lane's destination, source and bytes to read.
+  CopiesFound (*place_copies)(const CopyLanes& copy, std::uint32_t* shared, std::uint64_t* global,
+                              std::uint8_t* reads);
 };
 
 const MmaKernels& mma_kernels();

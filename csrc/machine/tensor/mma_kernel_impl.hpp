@@ -176,6 +176,7 @@ void multiply(const MmaPanels& p) {
 }  // namespace
 }  // namespace sglab::emu
 
+#include "machine/tensor/mma_kernel_copies.hpp"
 #include "machine/tensor/mma_kernel_fragments.hpp"
 
 namespace sglab::emu {
@@ -209,6 +210,7 @@ constexpr MmaKernels kKernels = {multiply,
                                  transpose_halves,
                                  transpose_bytes,
                                  fragment_to_columns,
-                                 columns_to_fragment};
+                                 columns_to_fragment,
+                                 place_copies};
 
 }  // namespace
