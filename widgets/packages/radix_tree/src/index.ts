@@ -194,8 +194,8 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     if (measured !== room) tallest = 0;
     room = measured;
     const drawn = around + picture.root.offsetHeight;
-    tallest = Math.max(tallest, drawn, frame.detailsBelow() ? 0 : frame.details.scrollHeight);
-    const least = Math.max(drawn, Math.min(height, tallest)); // nothing lies over the details
+    tallest = frame.detailsBelow() ? drawn : Math.max(tallest, drawn, frame.details.scrollHeight);
+    const least = Math.max(drawn, Math.min(height, tallest)); // nothing lies over the details, which follow in a narrow widget
     frame.view.style.minHeight = `${least}px`; // the transport stays under the pointer
   });
   built = true;
