@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sglab.emulator.nan_kinds import tensors_in
+from sglab.emulator.register_types import ELEMENTS
 from sglab.events.recorded_launch import RecordedLaunch
 from sglab.events.tables import GLOBAL
 from sglab.gpu import core
@@ -25,16 +26,6 @@ PARTS = {"f16x2": "f16", "bf16x2": "bf16", "f32x2": "f32", "e4m3x2": "e4m3", "e5
 SIGNS = {**dict.fromkeys(("s8", "s16", "s32", "s64"), "s"), **dict.fromkeys(("u8", "u16", "u32", "u64"), "u")}
 SIGN = {"s", "u"}
 """Of an integer instructions say the sign; its width is that of the access."""
-DTYPES = {
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "f32",
-    "float64": "f64",
-    "float8_e4m3fn": "e4m3",
-    "float8_e5m2": "e5m2",
-    "bool": "u8",
-    **{f"{sign}int{bits}": f"{sign[:1] or 's'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}
 _NAMES = re.compile(r"%?[A-Za-z_$][\w$]*")
 _WIDTHS = re.compile(r"\.[bfsu](8|16|32|64|128)\b")
 
@@ -139,7 +130,7 @@ def elements_of_tensors(tensors: Iterable[Any]) -> list[tuple[int, int, str]]:
     """Address, bytes and element type of the memory of tensors and arrays, of those that have a known one."""
     found = []
     for tensor in tensors:
-        kind = DTYPES.get(str(tensor.dtype).removeprefix("torch."), "")
+        kind = ELEMENTS.get(str(tensor.dtype).removeprefix("torch."), "")
         if hasattr(tensor, "untyped_storage"):
             storage = tensor.untyped_storage()
             found.append((storage.data_ptr(), storage.nbytes(), kind))

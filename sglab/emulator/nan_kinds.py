@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from sglab.emulator.register_types import Statement, float_types
+from sglab.emulator.register_types import ELEMENTS, FLOATS, Statement, float_types
 
 PACKED = {"f16": "f16x2", "bf16": "bf16x2"}
 OF_A_PRODUCT = {"f16": "f16x2", "bf16": "bf16x2", "f32": "f32", "tf32": "f32", "f64": "f64"}
 """Type of an operand of a matrix product -> what a register of it holds."""
-DTYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 
 
 def register_kinds(statements: Iterable[Statement]) -> dict[str, str]:
@@ -74,7 +73,8 @@ def tensor_kinds(launch: Any) -> list[tuple[int, int, str]]:
     tensors = [*tensors_in((launch.keep, [held.tensor for held in launch.tensors]))]
     exact, around = [], []
     for tensor in tensors:
-        kind = DTYPES.get(str(tensor.dtype).removeprefix("torch."), "")
+        element = ELEMENTS.get(str(tensor.dtype).removeprefix("torch."), "")
+        kind = element if element in FLOATS else ""
         steps = zip(tensor.shape, tensor.stride(), strict=True)
         last = sum((size - 1) * stride for size, stride in steps) if tensor.numel() else -1
         exact.append((tensor.data_ptr(), (1 + last) * tensor.element_size(), kind))

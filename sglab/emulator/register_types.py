@@ -16,6 +16,18 @@ Statement: TypeAlias = tuple[str, Sequence[Sequence[str]]]
 """A mnemonic and the registers of each operand; see core.Kernel.statements."""
 FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 INTEGERS = frozenset({"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"})
+ELEMENTS = {
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+    "bool": "u8",
+    **{f"int{bits}": f"s{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+}
+"""PTX's name of what a tensor or an array holds, by its dtype."""
 APART = frozenset({"mma", "tmem"})
 """Events of instructions whose operands are of several types."""
 

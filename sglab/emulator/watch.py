@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sglab.emulator.register_types import float_types
+from sglab.emulator.register_types import ELEMENTS, float_types
 from sglab.emulator.session import Session
 from sglab.gpu import SessionError
 from sglab.gpu.names import variable_name
@@ -20,20 +20,6 @@ MOST_VALUES = 256
 DTYPES: dict[str, tuple[str, int]] = {
     **{name: (name, size) for name, size in (("u8", 1), ("s8", 1), ("u16", 2), ("s16", 2), ("u32", 4), ("s32", 4))},
     **{name: (name, size) for name, size in (("u64", 8), ("s64", 8), ("f16", 2), ("bf16", 2), ("f32", 4), ("f64", 8))},
-}
-TORCH = {
-    "float32": "f32",
-    "float64": "f64",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "int8": "s8",
-    "int16": "s16",
-    "int32": "s32",
-    "int64": "s64",
-    "uint8": "u8",
-    "uint16": "u16",
-    "uint32": "u32",
-    "bool": "u8",
 }
 ADDRESS = re.compile(r"(smem|gmem|arg\d+)\s*(?:@(\d+))?\s*(?:\+\s*(0x[0-9a-fA-F]+|\d+))?\s*(?:\*\s*(\d+))?(?::(\w+))?$")
 SHARED = re.compile(r"([A-Za-z_]\w*)\s*(?:@(\d+))?\s*(?:\[(.*)\])?\s*(?::(\w+))?$")
@@ -170,8 +156,8 @@ class WatchParser:
         tensor = self.tensors[name]
         if index is not None:
             tensor = tensor[_index(text, index)]
-        dtype = TORCH.get(str(tensor.dtype).removeprefix("torch."))
-        if dtype is None:
+        dtype = ELEMENTS.get(str(tensor.dtype).removeprefix("torch."))
+        if dtype not in DTYPES:
             raise ValueError(f"'{text}': values of {tensor.dtype} are not shown; watch its bytes: arg0*16:u8")
         shape = _fitting(tuple(tensor.shape))
         strides = tuple(stride * tensor.element_size() for stride in tensor.stride())
