@@ -13,6 +13,7 @@ import {
   lookOf,
   makeFrame,
   makeTooltip,
+  revealWithin,
   Tabs,
   type TourStep,
   Transport,
@@ -136,7 +137,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     ],
     "Numbers of the plans",
     disposer,
-    () => requestAnimationFrame(() => revealIn(frame.view, tabs.element)),
+    () => requestAnimationFrame(() => revealWithin(frame.view, tabs.element)),
   );
   if (source.live) {
     frame.toolbar.append(...controls.parts);
@@ -333,13 +334,6 @@ function tourSteps(live: boolean): TourStep[] {
       ? { key: "+", text: "to lengthen the selected request by an eighth: every planner cuts again." }
       : { key: ".", text: "to go to the request's next work unit." },
   ];
-}
-
-/** Scrolls `view` until the end of `part` is in sight, or the beginning where not all of it has room. */
-function revealIn(view: HTMLElement, part: HTMLElement): void {
-  const [box, place] = [view.getBoundingClientRect(), part.getBoundingClientRect()];
-  const below = Math.min(place.bottom - box.bottom, place.top - box.top);
-  if (below > 0) view.scrollTop += below;
 }
 
 /** The edit that takes `edit` back. */
