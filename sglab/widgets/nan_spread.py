@@ -150,7 +150,8 @@ def _rows(events: tuple[NanEvent, ...]) -> list[tuple[Any, ...]]:
 def _first_operands(session: Session, trace: NanTrace) -> list[str]:
     """What the instruction that made the first NaN read, as "read by lane 3" and "%r1 = -inf, %r27 = -inf".
 
-    Empty where it was copied or is of a type that registers do not hold one value of. The session is where it was.
+    Empty where it came in from outside, or was made in a type of which a register holds several values. The session is
+    where it was.
     """
     event = trace.first
     if event is None or event.role != "made" or event.kind != "instruction":
