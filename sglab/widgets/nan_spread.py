@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ DRAWN = 1_000
 """Events that are drawn at most: the first ones."""
 MEMORIES = ("global", "shared", "tensor")
 ROW_NAMES = {"global": "global memory", "shared": "shared memory", "tensor": "tensor memory"}
+FLOATS: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
+SOURCES = re.compile(r"%\w+")
 METHOD = (
     "The emulator ran this launch again and looked at every float that instructions and copies read and wrote. An "
     "event's parents are those that wrote the registers and bytes that it read."
@@ -112,6 +115,7 @@ class NanSpread(Opener):
 
     def _look(self, infinite: bool) -> None:
         self.trace = find_nans(self.session, infinite=infinite)
+        operands = _first_operands(self.session, self.trace)
         drawn = self.trace[:DRAWN]
         links = [(parent, event.number) for event in drawn for parent in event.parents]
         rows = _rows(drawn)
@@ -128,7 +132,7 @@ class NanSpread(Opener):
                 .T,
                 "links": np.array(links, np.int32).reshape(len(links), 2).T,
             },
-            shown=_shown(self.trace, drawn, rows),
+            shown=_shown(self.trace, drawn, rows, operands),
             header=_header(self.session, self.trace),
         )
 
@@ -143,8 +147,43 @@ def _rows(events: tuple[NanEvent, ...]) -> list[tuple[Any, ...]]:
     return sorted({_row(event) for event in events})
 
 
-def _shown(trace: NanTrace, drawn: tuple[NanEvent, ...], rows: list[tuple[Any, ...]]) -> dict[str, Any]:
+def _first_operands(session: Session, trace: NanTrace) -> list[str]:
+    """What the instruction that made the first NaN read, as "read by lane 3" and "%r1 = -inf, %r27 = -inf".
+
+    Empty where it came in from outside, or was made in a type of which a register holds several values. The session is
+    where it was.
+    """
+    event = trace.first
+    if event is None or event.role != "made" or event.kind != "instruction":
+        return []
+    dtype = FLOATS.get(event.instruction.opcode.rsplit(".", 1)[-1])
+    names = SOURCES.findall(event.instruction.text.partition(",")[2])
+    if dtype is None or not names:
+        return []
+    lane = (event.lanes_written & -event.lanes_written).bit_length() - 1
+    now = session.now
+    session.seek(event.position)
+    try:
+        groups = session.warp(event.warp, event.cta).groups
+        group = next((i for i, each in enumerate(groups) if each.mask >> lane & 1), 0)
+        held = session.registers(event.warp, group, event.cta)
+    finally:
+        session.seek(now)
+    values = [
+        f"{name} = {held[name].values.view(dtype)[lane]:.6g}"
+        for name in dict.fromkeys(names)
+        if name in held and held[name].values.dtype.itemsize == np.dtype(dtype).itemsize
+    ]
+    return [f"read by lane {lane}", ", ".join(values)] if values else []
+
+
+def _shown(
+    trace: NanTrace, drawn: tuple[NanEvent, ...], rows: list[tuple[Any, ...]], operands: list[str]
+) -> dict[str, Any]:
     first = trace.first
+    facts = [_facts(event) for event in drawn]
+    if operands and first is not None and first.number < len(facts):
+        facts[first.number].insert(1, operands)
     return {
         "rows": [ROW_NAMES[MEMORIES[row[0]]] if len(row) == 1 else f"CTA {row[1]} warp {row[2]}" for row in rows],
         "roles": [[name, text.replace("NaN", _what(trace.infinite))] for name, text in ROLES.items()],
@@ -152,7 +191,7 @@ def _shown(trace: NanTrace, drawn: tuple[NanEvent, ...], rows: list[tuple[Any, .
         "events": len(trace),
         "truncated": trace.truncated,
         "first": -1 if first is None else first.number,
-        "facts": [_facts(event) for event in drawn],
+        "facts": facts,
         "sentences": [sentence(event, trace.infinite) for event in drawn],
     }
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Page, expect
 
 from sglab.widgets import NanSpread, nan_spread
 from tests.support.browser.patience import settled
@@ -71,6 +74,19 @@ def test_without_nan_it_says_so_and_infinities_can_be_followed(host: Host) -> No
     x[0, 3] = -torch.inf
     shown = show(host, NanSpread(softmax(x)[0]))
     expect(shown.locator(".sg-placeholder")).to_contain_text("No NaN in this launch")
+    buttons = [shown.get_by_text(text, exact=True) for text in ("first NaN", "open it in the debugger")]
+    for button in buttons:
+        expect(button).to_be_disabled()
+        expect(button).to_have_attribute("title", re.compile("^No NaN in this launch"))
     more(shown)
     shown.get_by_label("infinities, too").check()
     expect(shown.locator(".sg-sentence")).to_contain_text("NaN or infinity came in from")
+    for button in buttons:
+        expect(button).to_be_enabled()
+        expect(button).to_have_attribute("title", re.compile("^(Go|Move) "))
+
+
+def test_a_saved_page_without_nan_asks_for_nothing_that_it_lacks(page: Page, tmp_path: Path) -> None:
+    page.goto(NanSpread(softmax(torch.zeros(1, LANES))[0]).save(tmp_path / "clean.html").as_uri())
+    expect(page.locator(".sg-remedy")).to_have_text("In the notebook, infinities can be followed, too.")
+    expect(page.get_by_text("first NaN", exact=True)).to_be_disabled()

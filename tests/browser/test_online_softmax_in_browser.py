@@ -494,6 +494,9 @@ def test_a_merge_is_in_sight_below_a_message(host: Host, splits: int) -> None:
     view, last = (widget.locator(name).bounding_box() for name in (".sg-view", f"[data-node='{2 * splits - 2}']"))
     assert view and last
     assert view["y"] <= last["y"] and last["y"] + last["height"] <= view["y"] + view["height"] + 1
+    widget.press("Home")
+    expect(widget.locator(".sgs-chart").first).to_be_visible()
+    assert widget.locator(".sg-view").evaluate("view => view.scrollTop") == 0  # the tiles' keys, not what is below them
 
 
 def test_choices_recordings_and_merges_by_hand_are_undone(host: Host, widget: OnlineSoftmax) -> None:

@@ -45,6 +45,9 @@ def test_a_widget_on_paper(name: str, width: int, page: Page, saved: Callable[[s
     assert page.evaluate(OUTSIDE) == []
     assert page.evaluate(ACROSS) == []
     assert page.evaluate("textOverlaps()") == []
+    adjusted = [page.locator(each).first for each in (".sg-widget", ".sg-legend")]
+    assert [each.evaluate("each => getComputedStyle(each).printColorAdjust") for each in adjusted] == ["exact"] * 2
+    assert [each for each in page.locator(".sg-help, [aria-label^=Dismiss]").all() if each.is_visible()] == []
     page.emulate_media(media="screen")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.evaluate("document.querySelector('.sg-widget').style.cssText").find("print") == -1

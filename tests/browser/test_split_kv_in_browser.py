@@ -256,6 +256,16 @@ def test_arrays_are_the_plan_s_and_mark_the_selected_request(host: Host) -> None
     expect(values.locator("mark")).to_have_text(f"{expected[0]} {expected[1]}")
 
 
+def test_a_tab_that_is_pressed_shows_what_it_holds(host: Host) -> None:
+    """With panes one below the other the numbers begin below the fold: pressing a tab changed nothing in sight."""
+    host.page.set_viewport_size({"width": 1000, "height": 800})
+    page = show(host, SplitKV([4000, 120, 16000, 800, 2500, 9], sm_count="B200"))
+    for name, inside in (("Plan", ".skv-why"), ("Totals", ".skv-totals tr >> nth=-1")):
+        tab = page.get_by_role("tab", name=name)
+        tab.evaluate("tab => { tab.scrollIntoView({ block: 'end' }); tab.click(); }")  # at the lower edge of the view
+        expect(page.locator(inside)).to_be_in_viewport(ratio=0.9)
+
+
 def test_a_planner_that_refuses_says_why_beside_one_that_goes_on(host: Host) -> None:
     page = show(host, SplitKV([300, 9000], ("flash_mla", "sglang_triton")))
     more(page.locator(".sg-widget"))

@@ -27,6 +27,16 @@ def test_it_shows_the_events_and_who_read_from_whom() -> None:
     assert widget.header["subject"].endswith("1 origin")
 
 
+def test_the_first_nan_says_of_what_it_was_made() -> None:
+    """Of −inf − −inf: the instruction alone does not tell, and the session stays where it is."""
+    session = empty_row()
+    session.seek(5)
+    widget = NanSpread(session)
+    facts = dict(map(tuple, widget.shown["facts"][widget.shown["first"]]))
+    assert facts["read by lane 0"] == "%f0 = -inf, %f1 = -inf"
+    assert session.now == 5
+
+
 def test_an_event_moves_the_session_to_before_its_instruction() -> None:
     widget = NanSpread(empty_row())
     widget.seek(event=2)

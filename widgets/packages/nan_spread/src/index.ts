@@ -48,16 +48,12 @@ function render({ el, source, selection, disposer }: Context<typeof NAN_SPREAD>)
   frame.view.append(canvas, way);
 
   const failed = (error: unknown) => frame.notify("error", (error as Error).message);
-  frame.toolbar.append(button("first NaN", "Go to the first NaN (f)", () => goTo(spread?.shown.first ?? -1)));
+  const first = button("first NaN", GO, () => goTo(spread?.shown.first ?? -1));
+  const opener = button("open it in the debugger", OPEN, () => void debug().catch(failed));
+  frame.toolbar.append(first);
   const infinite = h("input", { type: "checkbox" });
   if (source.live) {
-    frame.toolbar.append(
-      button(
-        "open it in the debugger",
-        "Move the session to this instruction: the launch's KernelDebugger follows, or opens",
-        () => void debug().catch(failed),
-      ),
-    );
+    frame.toolbar.append(opener);
     frame.view.prepend(made);
     frame.more.append(h("label", {}, infinite, " infinities, too"));
     disposer.listen(infinite, "change", () => {
@@ -204,12 +200,11 @@ function render({ el, source, selection, disposer }: Context<typeof NAN_SPREAD>)
       const shown = source.get("shown");
       frame.setHeader(source.get("header"));
       infinite.checked = shown.infinite;
+      allow(first, GO, shown.first >= 0, shown);
+      allow(opener, OPEN, shown.sentences.length > 0, shown);
       if (!shown.sentences.length) {
-        frame.setPlaceholder({
-          kind: "empty",
-          text: "No NaN in this launch: no instruction or copy read or wrote one.",
-          remedy: "Put one into an input and run again, or follow infinities, too (more).",
-        });
+        spread = undefined;
+        frame.setPlaceholder({ kind: "empty", text: noneIn(shown), remedy: remedyOf(shown, source.live) });
         return;
       }
       const [events, links] = await Promise.all([source.slice("events", 0, 5), source.slice("links", 0, 2)]);
@@ -231,6 +226,25 @@ function render({ el, source, selection, disposer }: Context<typeof NAN_SPREAD>)
   frame.setHeader(source.get("header"));
   frame.setPlaceholder({ kind: "loading", text: "Reading the events." });
   void read();
+}
+
+const GO = "Go to the first NaN (f)";
+const OPEN = "Move the session to this instruction: the launch's KernelDebugger follows, or opens";
+
+/** A button that has nothing to go to says why. */
+function allow(button: HTMLButtonElement, title: string, allowed: boolean, shown: Shown): void {
+  button.disabled = !allowed;
+  button.title = allowed ? title : noneIn(shown);
+  button.setAttribute("aria-label", button.title);
+}
+
+function noneIn({ infinite }: Shown): string {
+  return `No NaN${infinite ? " or infinity" : ""} in this launch: no instruction or copy read or wrote one.`;
+}
+
+function remedyOf({ infinite }: Shown, live: boolean): string {
+  if (!live) return "In the notebook, infinities can be followed, too.";
+  return `Put one into an input and run again${infinite ? "" : ", or follow infinities, too (more)"}.`;
 }
 
 const HINT = "Step, or press a mark: the way from the first NaN to it is drawn and listed.";

@@ -183,6 +183,7 @@ export function makeView(frame: Frame, disposer: Disposer, model: Model, actions
       const moment = steps.at(position);
       const merging = moment.kind === "merge" || model.choices.order === "hand";
       if (merging !== wasMerging) tabs.open(merging ? "merges" : "tiles"); // until then, as the reader likes
+      if (wasMerging && !merging) frame.view.scrollTop = 0; // the last merge was scrolled to: the tile's keys are above
       wasMerging = merging;
       drawTop(recorded, moment, selectedSplit, theme, width);
       const { room } = shownTree;

@@ -13,6 +13,7 @@ import {
   lookOf,
   makeFrame,
   makeTooltip,
+  revealWithin,
   Tabs,
   type TourStep,
   Transport,
@@ -136,6 +137,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     ],
     "Numbers of the plans",
     disposer,
+    () => requestAnimationFrame(() => revealWithin(frame.view, tabs.element)),
   );
   if (source.live) {
     frame.toolbar.append(...controls.parts);
