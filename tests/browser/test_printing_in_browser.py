@@ -31,6 +31,16 @@ ACROSS = """() => {
   return boxes.slice(1).flatMap(([name, box], i) => box.top < boxes[i][1].bottom - 1 ? [[boxes[i][0], name]] : []);
 }"""
 
+LOST = """() => {
+  const marks = [...document.querySelectorAll(".sg-widget :is(i, span, div):empty")].filter((each) =>
+    each.checkVisibility() && !each.matches(".sg-splitter, .sg-grip"));
+  return marks.filter((each) => {
+    const { backgroundColor, backgroundImage, printColorAdjust } = getComputedStyle(each);
+    const painted = backgroundColor !== "rgba(0, 0, 0, 0)" || backgroundImage !== "none";
+    return painted && printColorAdjust !== "exact";
+  }).map((each) => each.className);
+}"""
+
 
 @pytest.mark.parametrize("width", [800, 1440])
 @pytest.mark.parametrize("name", list(MAKERS))
@@ -45,6 +55,7 @@ def test_a_widget_on_paper(name: str, width: int, page: Page, saved: Callable[[s
     assert page.evaluate(OUTSIDE) == []
     assert page.evaluate(ACROSS) == []
     assert page.evaluate("textOverlaps()") == []
+    assert page.evaluate(LOST) == [], "browsers leave out backgrounds on paper unless told that they carry the meaning"
     page.emulate_media(media="screen")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.evaluate("document.querySelector('.sg-widget').style.cssText").find("print") == -1
