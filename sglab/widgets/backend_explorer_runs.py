@@ -50,7 +50,6 @@ def runnable(answer: Answer, asked: Question, live: Batch | None) -> Runnable:
     heads, kv_heads = asked.heads
     head_dim, page_size = HEADS[asked.model].head_dim, answer.page_size
     kind: Kind = "mla" if asked.is_mla else "mha"
-    whole = tuple(lens) == asked.seq_lens
     dtype = "bfloat16" if answer.name == "hpc_ops" else "float16"
     if asked.mode == "decode":
         batch = decode_batch(
@@ -71,7 +70,9 @@ def runnable(answer: Answer, asked: Question, live: Batch | None) -> Runnable:
             head_dim=head_dim,
             seed=0,
         )
-    cut = "" if whole else f", the first {len(lens)} cut to at most {MOST_TOKENS} tokens"
+    first = f"the first {len(lens)} of {len(asked.seq_lens)}" if len(asked.seq_lens) > len(lens) else ""
+    longer = f"longer ones cut to {MOST_TOKENS}" if max(asked.seq_lens[: len(lens)]) > MOST_TOKENS else ""
+    cut = "".join(f", {each}" for each in (first, longer) if each)
     text = f"{len(lens)} request{'s' * (len(lens) > 1)} of {', '.join(map(str, lens))} tokens with random rows{cut}"
     return Runnable(batch, text, own, in_triton)
 

@@ -17,11 +17,11 @@ PROMPT = "Once upon a time there was a little dog."
 TOKENS, HEADS = 40, 4
 
 
-def rows(seed: int = 0, kv_heads: int = 1, dim: int = 160) -> Rows:
+def rows(seed: int = 0, kv_heads: int = 1, dim: int = 160, tokens: int = TOKENS) -> Rows:
     generator = torch.Generator().manual_seed(seed)
 
     def drawn(heads: int, width: int) -> torch.Tensor:
-        return torch.randn(TOKENS, heads, width, generator=generator, dtype=torch.float64)
+        return torch.randn(tokens, heads, width, generator=generator, dtype=torch.float64)
 
     group = HEADS // kv_heads
     k, v = (drawn(kv_heads, width).repeat_interleave(group, 1) for width in (dim, 24))
@@ -88,6 +88,11 @@ def test_rules_look_at_what_they_say() -> None:
     scores = torch.tensor([[1.0, float("-inf"), 3.0, 2.0]])
     assert best(scores, 2).tolist() == [[False, False, True, True]]
     assert best(scores, 9).tolist() == [[True, False, True, True]], "what is masked is never chosen"
+
+
+def test_blocks_with_a_budget_of_all_keys_keep_all_where_the_last_is_short() -> None:
+    given = rows(4, tokens=TOKENS + 3)
+    assert torch.equal(RULES["nsa"].choose(given, RULES["nsa"].score(given), TOKENS + 3)[0], causal(TOKENS + 3))
 
 
 def test_heavy_channels_are_found_where_products_are_large() -> None:

@@ -31,6 +31,16 @@ ACROSS = """() => {
   return boxes.slice(1).flatMap(([name, box], i) => box.top < boxes[i][1].bottom - 1 ? [[boxes[i][0], name]] : []);
 }"""
 
+LOST = """() => {
+  const marks = [...document.querySelectorAll(".sg-widget :is(i, span, div):empty")].filter((each) =>
+    each.checkVisibility() && !each.matches(".sg-splitter, .sg-grip"));
+  return marks.filter((each) => {
+    const { backgroundColor, backgroundImage, printColorAdjust } = getComputedStyle(each);
+    const painted = backgroundColor !== "rgba(0, 0, 0, 0)" || backgroundImage !== "none";
+    return painted && printColorAdjust !== "exact";
+  }).map((each) => each.className);
+}"""
+
 
 @pytest.mark.parametrize("width", [800, 1440])
 @pytest.mark.parametrize("name", list(MAKERS))
@@ -48,6 +58,7 @@ def test_a_widget_on_paper(name: str, width: int, page: Page, saved: Callable[[s
     adjusted = [page.locator(each).first for each in (".sg-widget", ".sg-legend")]
     assert [each.evaluate("each => getComputedStyle(each).printColorAdjust") for each in adjusted] == ["exact"] * 2
     assert [each for each in page.locator(".sg-help, [aria-label^=Dismiss]").all() if each.is_visible()] == []
+    assert page.evaluate(LOST) == [], "browsers leave out backgrounds on paper unless told that they carry the meaning"
     page.emulate_media(media="screen")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.evaluate("document.querySelector('.sg-widget').style.cssText").find("print") == -1

@@ -135,17 +135,17 @@ def test_new_points_appear_while_it_is_shown(host: Host) -> None:
     shown = show(host, widget)
     more(shown)
     shown.get_by_label("tokens", exact=True).fill("1024")
-    shown.get_by_role("button", name="Draw what attention of these shapes has to do").click()
+    shown.get_by_role("button", name="add what attention of these shapes has to do").click()
     expect(sentence(shown)).to_contain_text("decode 32 × 1,024, 32 heads (arithmetic)")
     shown.get_by_label("KV heads").fill("7")
-    shown.get_by_role("button", name="Draw what attention of these shapes has to do").click()
+    shown.get_by_role("button", name="add what attention of these shapes has to do").click()
     expect(shown.locator(".sg-notice")).to_contain_text("num_kv_heads: expected a divisor of num_heads=32; got 7")
     session, _ = softmax(torch.zeros(2, LANES))
     with widget.watch(label="softmax"):
         session.device.run(session.launch)
     host.flush()
     expect(sentence(shown)).to_contain_text("softmax (modelled)")
-    shown.get_by_role("button", name="Take this point away").click()
+    shown.get_by_role("button", name="take away this point").click()
     expect(sentence(shown)).not_to_contain_text("softmax (modelled)")
 
 
@@ -158,6 +158,12 @@ def test_a_points_launch_is_opened(host: Host) -> None:
     shown.press("w")
     expect(shown.locator(".sg-notice")).to_contain_text("Select a point of a launch first")
     shown.press("End")
+    unspoken = shown.get_by_role("button").evaluate_all(
+        "all => all.filter((one) => one.checkVisibility() && /[a-z]{2}/.test(one.innerText))"
+        ".map((one) => [one.innerText, one.ariaLabel ?? one.innerText])"
+        ".filter(([seen, spoken]) => !spoken.toLowerCase().includes(seen.toLowerCase()))"
+    )
+    assert unspoken == [], "who speaks to the page says what stands on a button"
     shown.press("k")
     expect(shown.get_by_role("link", name=re.compile("softmax ↗"))).to_be_focused()
     assert type(widget._opened[-1]).__name__ == "KernelDebugger"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -128,7 +129,12 @@ def test_a_backend_runs_here_and_agrees_with_float64(name: str, mode: str) -> No
     ran = made(mode=mode, new_tokens=30).run(name)
     assert ran["runs"] and np.isfinite(ran["error"])
     assert 0 < ran["error"] < (3e-2 if ran["dtype"] == "bfloat16" else 4e-3)
-    assert "cut to at most 256 tokens" in ran["batch"]
+    assert ran["batch"] == "3 requests of 256, 256, 77 tokens with random rows, longer ones cut to 256"
+
+
+def test_a_run_of_the_first_requests_says_so() -> None:
+    ran = BackendExplorer([20, 30] * 8).run("torch_native")
+    assert re.fullmatch(r"\d requests of [20, 3]+ tokens with random rows, the first \d of 16", ran["batch"])
 
 
 def test_our_own_kernel_runs_on_the_emulator() -> None:

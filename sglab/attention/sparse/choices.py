@@ -151,7 +151,8 @@ def by_token(rows: Rows, scores: torch.Tensor, budget: int) -> torch.Tensor:
 
 def by_block(rows: Rows, scores: torch.Tensor, budget: int) -> torch.Tensor:
     """The query's own block, the first one, and those with the highest scores."""
-    count, more = scores.shape[1], budget // BLOCK - 2
+    count = scores.shape[1]
+    more = (count if budget >= rows.tokens else budget // BLOCK) - 2  # the last block may be short
     block = torch.arange(rows.tokens) // BLOCK
     first = torch.arange(count) == 0  # kept anyway: it takes no other's place
     others = scores.masked_fill(first, -math.inf)

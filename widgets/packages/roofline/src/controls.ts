@@ -51,6 +51,6 @@ export function attentionForm(
   return [
     kinds.root,
     ...fields.map(({ label }) => label),
-    button("add", "Draw what attention of these shapes has to do (Enter)", addNow),
+    button("add", "add what attention of these shapes has to do (Enter)", addNow),
   ];
 }

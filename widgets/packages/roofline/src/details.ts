@@ -30,11 +30,11 @@ export function pointPane(
   const parts = [definitions(mark.label, markRows(mark, machine, texts))];
   if (!live) return parts;
   const openers = mark.opens.map((widget) =>
-    button(`open in ${widget}`, `The launch that this point was counted from, in ${widget}`, () =>
+    button(`open in ${widget}`, `open in ${widget}: the launch that this point was counted from`, () =>
       open(widget, index),
     ),
   );
-  const away = button("take away", "Take this point away", () => remove(index));
+  const away = button("take away", "take away this point", () => remove(index));
   return [...parts, h("div", { class: "sge-row" }, ...openers, away)];
 }
 

@@ -101,7 +101,7 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
   const elsewhere = h("span", { class: "sg-muted" });
   frame.toolbar.append(
     machines.root,
-    button("whole picture", "All of the picture (0)", () => whole()),
+    button("whole picture", "whole picture: all points and roofs (0)", () => whole()),
     elsewhere,
   );
   if (source.live)
