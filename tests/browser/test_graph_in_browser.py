@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.support.browser.widget_host import Host
+from tests.support.browser.widget_host import DRAWN, Host
 from tests.support.serving.tiny import prompts
 from tests.support.serving.widget_lines import GREEDY, graph_engine
 
@@ -65,6 +65,18 @@ def test_what_a_launch_reads_stays_in_sight_and_keys_go_on(graph: Locator) -> No
     sentence = graph.locator(".sg-sentence").inner_text()
     graph.page.keyboard.press("ArrowLeft")
     expect(graph.locator(".sg-sentence")).not_to_have_text(sentence)
+
+
+def test_a_launch_stays_where_it_is_while_the_page_changes_its_size(graph: Locator) -> None:
+    """A list that is made again between the press and the release of the pointer loses the click."""
+    graph.press("l")
+    launch = graph.locator(".sgr-launches button").first.element_handle()
+    page, size = graph.page, graph.page.viewport_size
+    assert size is not None
+    page.set_viewport_size({"width": size["width"] - 40, "height": size["height"]})
+    page.evaluate(DRAWN)
+    page.evaluate(DRAWN)
+    assert launch.evaluate("each => each.isConnected")
 
 
 def test_a_link_of_the_details_keeps_the_focus_of_the_keyboard(graph: Locator) -> None:

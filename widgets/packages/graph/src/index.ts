@@ -80,6 +80,8 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
   frame.view.append(content);
   const eventPane = h("div");
   const launchPane = h("div");
+  const fillEvent = filler(eventPane);
+  const fillLaunches = filler(launchPane);
   const probePane = h("div");
   const attention = makeStepAttention(source, frame, disposer);
   const tabs = new Tabs(
@@ -153,15 +155,18 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     const addresses = source.get("addresses");
     const captures = events.filter(({ kind }) => kind === "capture");
     const which = captures.findIndex(({ bs }) => bs === event?.bs);
-    if (tabs.current === "event") keepFocus(eventPane, eventDetails(event, addresses, slot, dark, select));
+    if (tabs.current === "event")
+      fillEvent([event, addresses, slot, dark], () => eventDetails(event, addresses, slot, dark, select));
     if (tabs.current === "launches") {
       const pick = (index: number) => {
         launch = index;
         draw.now();
       };
-      keepFocus(launchPane, [
-        note(`Of the graph of size ${captures[Math.max(0, which)]?.bs}.`),
-        ...launchDetails(source.get("launches")[Math.max(0, which)] ?? [], addresses, launch, pick),
+      const size = captures[Math.max(0, which)]?.bs;
+      const launches = source.get("launches")[Math.max(0, which)];
+      fillLaunches([size, launches, addresses, launch], () => [
+        note(`Of the graph of size ${size}.`),
+        ...launchDetails(launches ?? [], addresses, launch, pick),
       ]);
     }
     attention.show(
@@ -206,6 +211,16 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     },
     draw,
   );
+}
+
+/** Fills `pane` anew only when what it is made `of` is another: a link that is being pressed stays where it is. */
+function filler(pane: HTMLElement): (of: readonly unknown[], make: () => HTMLElement[]) => void {
+  let made: readonly unknown[] | undefined;
+  return (of, make) => {
+    if (made && of.every((each, i) => each === made?.[i])) return;
+    made = of;
+    keepFocus(pane, make());
+  };
 }
 
 function LEGEND(): LegendItem[] {
