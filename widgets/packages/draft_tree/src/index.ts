@@ -34,11 +34,11 @@ const LEGEND = (): LegendItem[] => [
   { label: "✓ kept", look: { fill: "#009E73", hatch: "none", ink: "#000000" } },
   { label: "✗ refused: dashed" },
   { label: "just happened, moved", look: { fill: "#D55E00", hatch: "none", ink: "#000000" } },
+  { label: "one token per pass, as plain decoding", mark: legendMark("dashes") },
   {
     label:
       "→ below a node: what the target says after it; before that p, its path's likelihood to the drafter",
   },
-  { label: "one token per pass, as plain decoding", mark: legendMark("dashes") },
 ];
 
 // a verification has several queries of each request: Online softmax follows one
