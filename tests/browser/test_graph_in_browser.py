@@ -115,3 +115,13 @@ def test_the_attention_of_a_replay_opens(host: Host) -> None:
     view.get_by_role("button", name="Page table").click()
     step = widget.graphs.replays[-1].step
     expect(view.get_by_role("link", name=f"Page table of step {step}, layer 0")).to_be_visible()
+
+
+def test_replays_from_before_the_log_are_in_the_legend(host: Host, graph: Locator) -> None:
+    earlier = "ran before it was recorded"
+    expect(graph.locator(".sg-legend")).to_contain_text("padding")
+    expect(graph.locator(".sg-legend")).not_to_contain_text(earlier)
+    engine = graph_engine(page_size=16)
+    engine.generate(prompts(3), GREEDY)
+    host.show(Graph(engine), "late")
+    expect(host.page.locator("#late .sg-legend")).to_contain_text(earlier)

@@ -180,7 +180,6 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     frame.view.style.minHeight = `${least}px`; // the transport stays under the pointer
   });
   built = true;
-  frame.setLegend(LEGEND());
 
   function summary(): HTMLElement[] {
     const order = events.filter(({ kind }) => kind === "capture").map(({ bs }) => bs);
@@ -206,6 +205,7 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     { source, frame, disposer },
     () => lines.read(),
     () => {
+      frame.setLegend(legendOf(events));
       transport.load(track(), growing.standing(events.length));
       showAnswer();
     },
@@ -223,12 +223,15 @@ function filler(pane: HTMLElement): (of: readonly unknown[], make: () => HTMLEle
   };
 }
 
-function LEGEND(): LegendItem[] {
+function legendOf(events: readonly Event[]): LegendItem[] {
   const captured = h("i", { class: "sgr-mark sgr-captured", "aria-hidden": "true" });
   const request = h("i", { class: "sgr-mark sgr-request", "aria-hidden": "true" });
+  const unknown = h("i", { class: "sgr-mark sgr-unknown", "aria-hidden": "true" });
+  const before = events.some((event) => event.kind === "replay" && !event.requests.length);
   return [
     { label: "captured", mark: captured },
     { label: "a request (its colour)", mark: request },
+    ...(before ? [{ label: "ran before it was recorded", mark: unknown }] : []),
     { label: "padding", mark: legendMark("hatch") },
     { label: "now", mark: legendMark("cursor") },
   ];
