@@ -26,7 +26,7 @@ const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: nothing is drafted yet." },
   { key: "ArrowRight", text: "to draft a node; the root is the request's last token." },
   { key: "]", text: "to finish the phase: build, mask, verify, accept, compact." },
-  { key: ".", text: "to go to the end of the next pass: what it has kept, and where it lies." },
+  { key: ".", text: "to go to the end of the pass: what it has kept, and where it lies." },
   { key: "ArrowDown", text: "to select a node: what the target says after it. ? lists all keys." },
 ];
 

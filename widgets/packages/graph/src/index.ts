@@ -35,7 +35,7 @@ const BELOW = 90; // of the view, for the sizes and what ran without a graph
 const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: nothing is captured." },
   { key: "ArrowRight", text: "to capture the largest size: it comes first." },
-  { key: "End", text: "to go to the last replay: its requests, and the slots that are padding." },
+  { key: "End", text: "to go to the last replay: its requests, and padding where it has some." },
   { key: "ArrowDown", text: "to select a slot: its inputs are at the right." },
   { key: "p", text: "to see what a stale pointer does." },
 ];
