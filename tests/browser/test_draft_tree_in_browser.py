@@ -177,6 +177,13 @@ def test_tree_and_mask_are_whole_in_a_small_window(shown: Locator) -> None:
         assert box is not None and box["y"] + box["height"] <= view["y"] + view["height"]
 
 
+def test_the_passes_are_numbered_in_sight_beside_jupyterlabs_cells(shown: Locator) -> None:
+    """820 px are what a window of 1000 leaves to a widget."""
+    shown.page.set_viewport_size({"width": 836, "height": 900})
+    settled(shown.page)
+    assert shown.locator(".sg-view").evaluate("e => e.scrollHeight - e.clientHeight") <= 1
+
+
 def test_small_trees_leave_no_empty_room_below_them(host: Host) -> None:
     """The room is the largest tree's, so that nothing moves between passes."""
     host.page.set_viewport_size({"width": 1920, "height": 1080})

@@ -166,3 +166,12 @@ def test_all_tokens_are_in_sight_where_there_is_room(host: Host) -> None:
     rows = widget.locator(".sg-cells").first
     assert rows.evaluate("e => e.scrollHeight - e.clientHeight") <= 1
     assert widget.locator(".sg-view").evaluate("e => e.scrollHeight - e.clientHeight") <= 1
+
+
+def test_a_heading_of_two_lines_leaves_the_last_tokens_in_sight(host: Host) -> None:
+    host.page.set_viewport_size({"width": 1000, "height": 900})
+    host.show(Experts(routing()))
+    view = host.page.locator("#widget .sg-view")
+    expect(view.locator(".sg-cells").first).to_be_visible()
+    settled(host.page)
+    assert view.evaluate("e => e.scrollHeight - e.clientHeight") <= 1

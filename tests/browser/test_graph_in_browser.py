@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.support.browser.widget_host import Host
+from tests.support.browser.widget_host import DRAWN, Host
 from tests.support.serving.tiny import prompts
 from tests.support.serving.widget_lines import GREEDY, graph_engine
 
@@ -67,6 +67,18 @@ def test_what_a_launch_reads_stays_in_sight_and_keys_go_on(graph: Locator) -> No
     expect(graph.locator(".sg-sentence")).not_to_have_text(sentence)
 
 
+def test_a_launch_stays_where_it_is_while_the_page_changes_its_size(graph: Locator) -> None:
+    """A list that is made again between the press and the release of the pointer loses the click."""
+    graph.press("l")
+    launch = graph.locator(".sgr-launches button").first.element_handle()
+    page, size = graph.page, graph.page.viewport_size
+    assert size is not None
+    page.set_viewport_size({"width": size["width"] - 40, "height": size["height"]})
+    page.evaluate(DRAWN)
+    page.evaluate(DRAWN)
+    assert launch.evaluate("each => each.isConnected")
+
+
 def test_a_link_of_the_details_keeps_the_focus_of_the_keyboard(graph: Locator) -> None:
     graph.press("End")
     slot = graph.get_by_label("Inputs").locator("button").first
@@ -103,3 +115,13 @@ def test_the_attention_of_a_replay_opens(host: Host) -> None:
     view.get_by_role("button", name="Page table").click()
     step = widget.graphs.replays[-1].step
     expect(view.get_by_role("link", name=f"Page table of step {step}, layer 0")).to_be_visible()
+
+
+def test_replays_from_before_the_log_are_in_the_legend(host: Host, graph: Locator) -> None:
+    earlier = "ran before it was recorded"
+    expect(graph.locator(".sg-legend")).to_contain_text("padding")
+    expect(graph.locator(".sg-legend")).not_to_contain_text(earlier)
+    engine = graph_engine(page_size=16)
+    engine.generate(prompts(3), GREEDY)
+    host.show(Graph(engine), "late")
+    expect(host.page.locator("#late .sg-legend")).to_contain_text(earlier)

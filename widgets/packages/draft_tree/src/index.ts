@@ -26,7 +26,7 @@ const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: nothing is drafted yet." },
   { key: "ArrowRight", text: "to draft a node; the root is the request's last token." },
   { key: "]", text: "to finish the phase: build, mask, verify, accept, compact." },
-  { key: ".", text: "to go to the end of the next pass: what it has kept, and where it lies." },
+  { key: ".", text: "to go to the end of the pass: what it has kept, and where it lies." },
   { key: "ArrowDown", text: "to select a node: what the target says after it. ? lists all keys." },
 ];
 
@@ -34,11 +34,11 @@ const LEGEND = (): LegendItem[] => [
   { label: "✓ kept", look: { fill: "#009E73", hatch: "none", ink: "#000000" } },
   { label: "✗ refused: dashed" },
   { label: "just happened, moved", look: { fill: "#D55E00", hatch: "none", ink: "#000000" } },
+  { label: "one token per pass, as plain decoding", mark: legendMark("dashes") },
   {
     label:
       "→ below a node: what the target says after it; before that p, its path's likelihood to the drafter",
   },
-  { label: "one token per pass, as plain decoding", mark: legendMark("dashes") },
 ];
 
 // a verification has several queries of each request: Online softmax follows one

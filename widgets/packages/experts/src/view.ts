@@ -9,7 +9,7 @@ import { RanksView } from "./ranks_view";
 import { RoutingView } from "./routing_view";
 import type { Standing } from "./steps";
 
-const HEADING = 26;
+const HEADING = { least: 26, below: 5 }; // px: of one line, and its margin
 const TABS = 34;
 const NOTE = 46;
 const LEAST = 180;
@@ -62,7 +62,8 @@ export function makeView(frame: Frame, disposer: Disposer, theme: () => Theme, a
     const width = wide ? Math.floor((whole - GAP) / 2) : whole;
     const height = Math.min(MOST, Math.max(LEAST, frame.room() - 8));
     title.textContent = `Tokens × experts: ${rule.scoring} scores, the ${rule.topK} chosen`;
-    routing.draw({ recorded, standing, token, expert, width, height: height - HEADING });
+    const heading = Math.max(HEADING.least, title.offsetHeight + HEADING.below); // it wraps in a narrow page
+    routing.draw({ recorded, standing, token, expert, width, height: height - heading });
     if (tabs.current === "load") load.draw(recorded, standing, expert, width, height - TABS);
     if (tabs.current === "blocks")
       blocks.draw({ recorded, standing, token, expert, width, height: height - TABS - NOTE });

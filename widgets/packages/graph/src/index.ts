@@ -35,7 +35,7 @@ const BELOW = 90; // of the view, for the sizes and what ran without a graph
 const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: nothing is captured." },
   { key: "ArrowRight", text: "to capture the largest size: it comes first." },
-  { key: "End", text: "to go to the last replay: its requests, and the slots that are padding." },
+  { key: "End", text: "to go to the last replay: its requests, and padding where it has some." },
   { key: "ArrowDown", text: "to select a slot: its inputs are at the right." },
   { key: "p", text: "to see what a stale pointer does." },
 ];
@@ -80,6 +80,8 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
   frame.view.append(content);
   const eventPane = h("div");
   const launchPane = h("div");
+  const fillEvent = filler(eventPane);
+  const fillLaunches = filler(launchPane);
   const probePane = h("div");
   const attention = makeStepAttention(source, frame, disposer);
   const tabs = new Tabs(
@@ -153,15 +155,18 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     const addresses = source.get("addresses");
     const captures = events.filter(({ kind }) => kind === "capture");
     const which = captures.findIndex(({ bs }) => bs === event?.bs);
-    if (tabs.current === "event") keepFocus(eventPane, eventDetails(event, addresses, slot, dark, select));
+    if (tabs.current === "event")
+      fillEvent([event, addresses, slot, dark], () => eventDetails(event, addresses, slot, dark, select));
     if (tabs.current === "launches") {
       const pick = (index: number) => {
         launch = index;
         draw.now();
       };
-      keepFocus(launchPane, [
-        note(`Of the graph of size ${captures[Math.max(0, which)]?.bs}.`),
-        ...launchDetails(source.get("launches")[Math.max(0, which)] ?? [], addresses, launch, pick),
+      const size = captures[Math.max(0, which)]?.bs;
+      const launches = source.get("launches")[Math.max(0, which)];
+      fillLaunches([size, launches, addresses, launch], () => [
+        note(`Of the graph of size ${size}.`),
+        ...launchDetails(launches ?? [], addresses, launch, pick),
       ]);
     }
     attention.show(
@@ -175,7 +180,6 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     frame.view.style.minHeight = `${least}px`; // the transport stays under the pointer
   });
   built = true;
-  frame.setLegend(LEGEND());
 
   function summary(): HTMLElement[] {
     const order = events.filter(({ kind }) => kind === "capture").map(({ bs }) => bs);
@@ -201,6 +205,7 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     { source, frame, disposer },
     () => lines.read(),
     () => {
+      frame.setLegend(legendOf(events));
       transport.load(track(), growing.standing(events.length));
       showAnswer();
     },
@@ -208,12 +213,25 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
   );
 }
 
-function LEGEND(): LegendItem[] {
+/** Fills `pane` anew only when what it is made `of` is another: a link that is being pressed stays where it is. */
+function filler(pane: HTMLElement): (of: readonly unknown[], make: () => HTMLElement[]) => void {
+  let made: readonly unknown[] | undefined;
+  return (of, make) => {
+    if (made && of.every((each, i) => each === made?.[i])) return;
+    made = of;
+    keepFocus(pane, make());
+  };
+}
+
+function legendOf(events: readonly Event[]): LegendItem[] {
   const captured = h("i", { class: "sgr-mark sgr-captured", "aria-hidden": "true" });
   const request = h("i", { class: "sgr-mark sgr-request", "aria-hidden": "true" });
+  const unknown = h("i", { class: "sgr-mark sgr-unknown", "aria-hidden": "true" });
+  const before = events.some((event) => event.kind === "replay" && !event.requests.length);
   return [
     { label: "captured", mark: captured },
     { label: "a request (its colour)", mark: request },
+    ...(before ? [{ label: "ran before it was recorded", mark: unknown }] : []),
     { label: "padding", mark: legendMark("hatch") },
     { label: "now", mark: legendMark("cursor") },
   ];
