@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, cast
 
 import torch
 
@@ -210,7 +211,8 @@ Builder = TypeVar("Builder", bound=Callable[..., Batch])
 
 
 def with_options(builder: Builder) -> Builder:
-    """Show BatchOptions' fields in the signature of a function that takes them as **options, with their defaults."""
+    """Show BatchOptions' fields in the signature of a function that takes them as **options, with their defaults; say
+    which there are when another is given."""
     shown = inspect.signature(builder)
     own = [each for each in shown.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
     options = [
@@ -218,8 +220,19 @@ def with_options(builder: Builder) -> Builder:
         for field in fields(BatchOptions)
         if field.name not in shown.parameters
     ]
-    builder.__signature__ = shown.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
-    return builder
+    known = [each.name for each in (*own, *options)]
+
+    @functools.wraps(builder)
+    def checked(*args: Any, **keywords: Any) -> Any:
+        for name in keywords:
+            if name not in known:
+                raise TypeError(
+                    f"{builder.__name__}() got an unexpected keyword argument '{name}'; it takes {', '.join(known)}"
+                )
+        return builder(*args, **keywords)
+
+    checked.__signature__ = shown.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return cast("Builder", checked)
 
 
 def fragment(allocator: BaseTokenToKVPoolAllocator, seed: int, requests: int = 256) -> None:

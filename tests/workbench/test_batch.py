@@ -345,5 +345,6 @@ def test_the_options_are_listed_alike_for_readers_and_type_checkers() -> None:
     for builder in (decode_batch, extend_batch):
         shown = inspect.signature(builder).parameters
         assert {name: shown[name].default for name in options} == {name: each.default for name, each in options.items()}
-    with pytest.raises(TypeError, match="unexpected keyword argument 'pagesize'"):
+    named = r"^decode_batch\(\) got an unexpected keyword argument 'pagesize'; it takes seq_lens, .*page_size, "
+    with pytest.raises(TypeError, match=named):
         decode_batch([9], pagesize=4)  # type: ignore[call-arg]
