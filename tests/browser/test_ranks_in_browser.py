@@ -116,3 +116,17 @@ def test_another_pass_is_shown(shown: Locator) -> None:
     expect(shown.get_by_label("Pass", exact=True)).to_have_value("1")
     shown.press(",")
     expect(shown.locator(".srk-heading")).to_contain_text("Pass 0, extend")
+
+
+def test_names_of_collectives_do_not_run_into_each_other(shown: Locator) -> None:
+    shown.page.set_viewport_size({"width": 600, "height": 900})
+    shown.press("t")
+    settled(shown.page)
+    names = shown.locator(".srk-timeline svg text").evaluate_all(
+        "all => all.map(each => [each.textContent, each.getBoundingClientRect().toJSON()])"
+    )
+    assert any(text.endswith("…") for text, _ in names)
+    for text, box in names:
+        for other, beside in names:
+            if abs(box["top"] - beside["top"]) < 2 and box["left"] < beside["left"]:
+                assert box["right"] <= beside["left"], (text, other)

@@ -189,7 +189,7 @@ function tick(time: number, step: number): string {
 }
 
 function nameLines({ module, what }: Joint, cell: number): string[] {
-  return wrapped(what || shortName(module) || "", Math.max(2, Math.floor(cell / 6.2) - 1));
+  return wrapped(what || shortName(module) || "", Math.max(2, Math.floor(cell / 6.5) - 1));
 }
 
 function orderAxis(names: readonly string[][], cell: number, y: number): SVGElement[] {
