@@ -19,6 +19,7 @@ _REMEDY = "tensors that are reached through pointers in structs or in other tens
 _SPANS = re.compile(r"the CTA's shared memory spans 0x([0-9a-f]+) to 0x[0-9a-f]+")  # likewise
 _RANK_SHIFT = 24  # of a shared address: above is the CTA's rank in its cluster
 _MOST_NAMED = 6  # variables
+_MOST_NEAR = 4  # lines
 _BEFORE_PLACE = re.compile(r"PTX lines? (?:\d+ to )?(\d+)(?:, | \()")  # as the compiled core writes it
 
 
@@ -223,7 +224,9 @@ class Code(Sequence[Instruction]):
             if not known:
                 listed = ", ".join(self.source_lines) or "none; compile it with -lineinfo"
                 return f"no source file {file or ''} has code (files: {listed})"
-            near = [f"{name}:{at}" for name, found in known.items() for at in _nearest(found, line)]
+            places = [(at, name) for name, found in known.items() for at in found]
+            nearest = sorted(places, key=lambda place: abs(place[0] - line))[:_MOST_NEAR]
+            near = [f"{name}:{at}" for at, name in sorted(nearest)]
             return f"no instruction of line {line} matches; near it are {', '.join(near)}"
         if ptx_line is not None:
             lines = sorted({row[0] for row in self.rows if row[0]})
@@ -250,4 +253,4 @@ def numbered_lines(places: Iterable[tuple[str, int] | None]) -> list[int]:
 
 
 def _nearest(lines: Sequence[int], wanted: int) -> list[int]:
-    return sorted(sorted(lines, key=lambda line: abs(line - wanted))[:4])
+    return sorted(sorted(lines, key=lambda line: abs(line - wanted))[:_MOST_NEAR])

@@ -42,17 +42,19 @@ def cuda(
         CompileError: nvcc refused it.
         MissingDependencyError: there is no nvcc.
         GpuError: the source has no kernel, or is no source.
+        LaunchError: arch is none; a kernel's name in its place is told where it belongs.
         FileNotFoundError: there is no such file.
     """
     path = _path(source, ".cu", "CUDA C++ text", is_cuda)
     text = str(source) if path is None else path.read_text("utf-8")
+    kernels = {entry: [one.name for one in found] for entry, found in declared_kernels(text).items()}
+    if arch in kernels:
+        raise LaunchError(f'arch: "{arch}" is a kernel of the source: cuda(source)["{arch}"][grid, block](…)')
 
     def compiled(target: str) -> Module:
         return cuda_module(text if path is None else path, target, options, include, name)
 
-    return Program(
-        compiled, arch, {entry: [one.name for one in found] for entry, found in declared_kernels(text).items()}
-    )
+    return Program(compiled, arch, kernels)
 
 
 def ptx(source: str | Path, name: str = "<ptx>") -> Program:

@@ -232,6 +232,7 @@ def test_maps_take_the_height_that_there_is(host: Host) -> None:
 def test_a_kernel_without_tensor_memory_and_another_version_are_explained_in_sentences(host: Host) -> None:
     host.show(TensorMemory(no_tensor_memory()))
     expect(host.page.locator(".sg-placeholder")).to_contain_text("uses no tensor memory")
+    expect(host.page.get_by_label("CTAs")).to_be_hidden()  # there is nothing to choose from
     other = TensorMemory(product().session)
     other.version = 99
     host.show(other, "other")

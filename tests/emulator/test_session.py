@@ -331,6 +331,14 @@ def test_a_session_that_goes_round_in_circles_says_so_and_goes_on_from_before() 
     assert session.step(count=10).position == 60
 
 
+def test_lines_that_are_named_as_near_are_the_nearest_of_all_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"far.cuh": [1, 2, 3], "near.cu": [96, 97, 98, 140], "mid.cuh": [110]}
+    session, _ = CASES["reduce"].session()
+    monkeypatch.setattr(type(session.code), "source_lines", files)
+    with pytest.raises(gpu.SessionError, match=r"near it are near\.cu:96, near\.cu:97, near\.cu:98, mid\.cuh:110$"):
+        session.run_to(line=100)
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [

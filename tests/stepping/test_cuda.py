@@ -49,6 +49,13 @@ def test_step_prepares_it_with_the_sources_names_and_lines() -> None:
     assert file["available"]
 
 
+def test_a_kernels_name_where_the_architecture_belongs_is_told_its_place() -> None:
+    with pytest.raises(gpu.LaunchError, match=r'"scale" is a kernel of the source: cuda\(source\)\["scale"\]'):
+        sglab.cuda(TWO, "scale")
+    with pytest.raises(gpu.LaunchError, match=r"arch must be one of .*; got 'scala'"):
+        sglab.cuda(TWO, "scala")
+
+
 def test_text_of_one_line_is_text() -> None:
     out = torch.zeros(32)
     sglab.cuda(ONE_LINE)[1, 32](out, 32)

@@ -51,7 +51,7 @@ export function makeControls(source: TensorMemorySource, disposer: Disposer, act
   disposer.listen(clusters, "change", () => {
     source.call("show_cluster", { cta: Number(clusters.value) }).catch(actions.failed);
   });
-  const clusterBox = h("label", { class: "smv-label" }, "CTAs ", clusters);
+  const clusterBox = h("label", { class: "smv-label", hidden: true }, "CTAs ", clusters);
   return {
     parts: [modes.root, formats.root, clusterBox],
     more: [
