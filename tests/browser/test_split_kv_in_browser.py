@@ -90,9 +90,7 @@ def test_a_length_can_be_changed_by_keys(host: Host) -> None:
     assert widget.seq_lens.tolist() == [1234, 9000]
 
 
-def test_dragging_a_bar_replans(host: Host) -> None:
-    widget = SplitKV([1000, 4000, 2000], "flash_mla")
-    page = show(host, widget)
+def drag_the_first_bar(page: Page) -> None:
     box = page.locator(".skv-bars").bounding_box()
     assert box is not None
     x, y = box["x"] + 46 + 20, box["y"] + 80
@@ -101,6 +99,12 @@ def test_dragging_a_bar_replans(host: Host) -> None:
     for step in range(1, 6):
         page.mouse.move(x, y - 6 * step)
     page.mouse.up()
+
+
+def test_dragging_a_bar_replans(host: Host) -> None:
+    widget = SplitKV([1000, 4000, 2000], "flash_mla")
+    page = show(host, widget)
+    drag_the_first_bar(page)
     expect(page.locator(".skv-measured")).to_contain_text("replanned in")
     page.wait_for_function("document.querySelector('.skv-lengths').value.split(',')[0] > 2000")
     dragged = widget.seq_lens
@@ -170,14 +174,7 @@ def test_what_was_changed_is_undone_and_a_drag_is_one_change(host: Host) -> None
     page = show(host, widget)
     page.get_by_role("button", name="Close FlashMLA").click()
     expect(page.locator(".skv-gantt")).to_have_count(1)
-    box = page.locator(".skv-bars").bounding_box()
-    assert box is not None
-    x, y = box["x"] + 46 + 20, box["y"] + 80
-    page.mouse.move(x, y)
-    page.mouse.down()
-    for step in range(1, 6):
-        page.mouse.move(x, y - 6 * step)
-    page.mouse.up()
+    drag_the_first_bar(page)
     lengths = page.locator(".skv-lengths")
     expect(lengths).not_to_have_value("1000, 4000, 2000")
     page.locator(".sg-widget").focus()
