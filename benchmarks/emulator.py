@@ -106,16 +106,17 @@ def scalar_figures() -> dict[str, float]:
 def triton_figures() -> dict[str, float]:
     """By the clock on the wall: numpy's threads, which the interpreter uses, would count as its own time.
 
-    The emulator has one thread in the first figure and, as the interpreter may use every core, two in the second.
+    The emulator runs as it does where nothing is said, on as many threads as PyTorch and at most as many as there are
+    cores, which the interpreter may use, too; and on one thread.
     """
     q, k, v = (torch.randn(1, 512, 64).half() for _ in range(3))
     interpreted = milliseconds(lambda: flash_attention(q, k, v, route="interpreter"), 3, clock=time.perf_counter)
 
-    def times_faster(threads: int) -> float:
-        device = gpu.EmulatedDevice("sm_100a", threads=threads)
-        return interpreted / elapsed(lambda: flash_attention(q, k, v, route="emulator", device=device), 40)
+    def times_faster(**device: gpu.EmulatedDevice) -> float:
+        return interpreted / elapsed(lambda: flash_attention(q, k, v, route="emulator", **device), 40)
 
-    return {"triton_vs_interpreter": times_faster(1), "triton_vs_interpreter_two_threads": times_faster(2)}
+    one = gpu.EmulatedDevice("sm_100a")
+    return {"triton_vs_interpreter": times_faster(), "triton_vs_interpreter_one_thread": times_faster(device=one)}
 
 
 def peak_megabytes() -> float:
@@ -147,15 +148,16 @@ FLOORS = {
     "peak_mb": "≤ 100",
     "seek_ms": "≤ 50",
     "triton_vs_interpreter": "≥ 20",
-    "triton_vs_interpreter_two_threads": "≥ 20",
+    "triton_vs_interpreter_one_thread": "≥ 20",
     "scalar_attention_mwips": "≥ 20",
     "alu_mwips": "≥ 100",
 }
 
 
 def main() -> None:
+    triton = triton_figures()  # on PyTorch's own number of threads
     torch.set_num_threads(1)
-    figures = mla_figures() | scalar_figures() | triton_figures()
+    figures = mla_figures() | scalar_figures() | triton
     figures["ptx_load_ms_per_mb"] = load_milliseconds_per_megabyte()
     figures["peak_mb"] = peak_megabytes()
     print(f"{'figure':36}{'measured':>10}   wanted")

@@ -255,6 +255,8 @@ class LaunchReport:
     @property
     def tally(self) -> Tally | None: ...
     @property
+    def threads(self) -> int: ...
+    @property
     def seconds(self) -> float: ...
     findings: tuple[Any, ...]  # added by sglab.gpu.emulated
 
@@ -366,6 +368,7 @@ class Machine:
         allocations: list[tuple[int, int, str]],
         max_instructions: int = 0,
         sanitizer: Sanitizer | None = None,
+        most_threads: int = 1,
     ) -> LaunchReport: ...
     def record(
         self,

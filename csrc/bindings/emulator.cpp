@@ -42,7 +42,6 @@ struct PyMachine {
         sm{std::get<0>(sm_), std::get<1>(sm_), std::get<2>(sm_)} {
     policy();
     if (sms == 0) throw nb::value_error("sms must be at least 1");
-    if (threads == 0) throw nb::value_error("threads must be at least 1");
   }
 
   Policy policy() const {
@@ -71,7 +70,7 @@ struct PyMachine {
     config.seed = seed;
     config.sms = sms;
     config.sm = sm;
-    config.threads = threads;
+    config.threads = std::max(threads, 1u);
     if (sanitizer != nullptr) {
       config.explainer = sanitizer;
     } else {
@@ -83,9 +82,12 @@ struct PyMachine {
 
   LaunchReport launch(const bindings::PyKernel& kernel, Extent grid, Extent block, Extent cluster,
                       std::uint32_t smem, const nb::bytes& params, const Allocations& allocations,
-                      std::uint64_t max_instructions, std::shared_ptr<Sanitizer> sanitizer) const {
+                      std::uint64_t max_instructions, std::shared_ptr<Sanitizer> sanitizer,
+                      std::uint32_t most_threads) const {
     LaunchConfig config =
         configure(grid, block, cluster, smem, params, allocations, max_instructions, std::move(sanitizer));
+    config.threads_if_apart = threads == 0;
+    if (threads == 0) config.threads = std::max(most_threads, 1u);
     const std::shared_ptr<const Program> program = kernel.program;
     const nb::gil_scoped_release release;
     return run_launch(*program, std::move(config), bindings::check_signals);
@@ -173,6 +175,7 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def_prop_ro(
           "tally", [](const LaunchReport& r) { return bindings::tally_rows(r.tally.get()); },
           "Of a launch with sanitizers; see sglab.events.cast.")
+      .def_ro("threads", &LaunchReport::threads, "Of the host that ran it.")
       .def_ro("seconds", &LaunchReport::seconds)
       .def("__repr__", [](nb::handle self) {
         const auto& report = nb::cast<const LaunchReport&>(self);
@@ -206,6 +209,8 @@ void sglab::bindings::register_emulator(nb::module_& module) {
                     std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>>(),
            "arch"_a, "sms"_a, "threads"_a = 1, "scheduler"_a = "fair", "seed"_a = 0,
            "sm"_a = std::tuple(SmLimits{}.threads, SmLimits{}.ctas, SmLimits{}.shared),
+           "threads: of the host; 0 leaves open how many, for kernels whose clusters cannot notice each "
+           "other.\n"
            "sm: threads, CTAs and bytes of shared memory that an SM holds at once.")
       .def_ro("arch", &PyMachine::arch)
       .def_ro("sms", &PyMachine::sms)
@@ -213,7 +218,8 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def_ro("scheduler", &PyMachine::scheduler)
       .def_ro("seed", &PyMachine::seed)
       .def("launch", &PyMachine::launch, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
-           "allocations"_a, "max_instructions"_a = 0, "sanitizer"_a = nb::none())
+           "allocations"_a, "max_instructions"_a = 0, "sanitizer"_a = nb::none(), "most_threads"_a = 1,
+           "most_threads: where the machine leaves their number open.")
       .def("record", &PyMachine::record, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
            "allocations"_a, "max_instructions"_a, "sanitizer"_a.none(), "details"_a,
            "Launches on one host thread; returns the report and the columns of the event log.")

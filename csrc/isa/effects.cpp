@@ -224,4 +224,10 @@ bool polls(const Effects& e) {
   return e.act == Act::kMbarrierWait || (e.act == Act::kAccess && e.returns);
 }
 
+bool meets_clusters(const Effects& e) {
+  if (e.act == Act::kFence) return e.fence == FenceKind::kThread && e.scope >= Scope::kGpu;
+  if (e.space != Space::kGlobal && e.space != Space::kGeneric) return false;
+  return e.atomic || (e.act == Act::kAccess && e.order != Order::kWeak);
+}
+
 }  // namespace sglab::emu

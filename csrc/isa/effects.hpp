@@ -295,4 +295,8 @@ std::uint8_t motion_bits(const Effects& effects);
 // Whether it tests or reads something that others change, again and again in a loop.
 bool polls(const Effects& effects);
 
+// Whether PTX orders it with what another cluster does: an atomic or strong access to memory that all
+// clusters have, or a fence beyond the cluster.
+bool meets_clusters(const Effects& effects);
+
 }  // namespace sglab::emu

@@ -89,18 +89,24 @@ def check_ports(bind: str) -> None:
         ValueError: a port of the address, or one of those above it that the hub listens at, is taken.
     """
     first = urlsplit(bind).port or (443 if bind.startswith("https") else 80)
-    for port in (first, *(first + above for above in PORTS_ABOVE)):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError as error:
-                if error.errno == errno.EADDRINUSE:
-                    ports = f"{first} and {first + PORTS_ABOVE[0]} to {first + PORTS_ABOVE[-1]}"
-                    raise ValueError(
-                        f"--bind: expected free ports, {ports}; {port} is in use. A hub that was stopped ends its "
-                        "seats first, which takes a minute; another class wants a port at least 10 away"
-                    ) from None
+    taken = [port for port in (first, *(first + above for above in PORTS_ABOVE)) if _is_taken(port)]
+    if taken:
+        ports = f"{first} and {first + PORTS_ABOVE[0]} to {first + PORTS_ABOVE[-1]}"
+        listed = f"{', '.join(map(str, taken))} {'is' if len(taken) == 1 else 'are'} in use"
+        raise ValueError(
+            f"--bind: expected free ports, {ports}; {listed}. A hub that was stopped ends its "
+            "seats first, which takes a minute; another class wants a port at least 10 away"
+        )
+
+
+def _is_taken(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
 
 
 def class_settings(options: argparse.Namespace, people: list[Person], folder: ClassFolder) -> ClassSettings:

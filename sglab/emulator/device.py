@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import weakref
 from collections.abc import Callable, Collection
 from functools import cache
@@ -27,6 +29,7 @@ from sglab.gpu.tensor_map import TiledEncoding
 
 Scheduler = Literal["fair", "random", "adversarial", "in_order"]
 Started = TypeVar("Started")
+MOST_THREADS = 1024
 
 
 @cache
@@ -36,7 +39,7 @@ def default_device() -> EmulatedDevice:
     Raises:
         GpuError: the compiled core has no emulator.
     """
-    return EmulatedDevice("sm_100a")
+    return EmulatedDevice("sm_100a", threads="auto")
 
 
 def _cast(launch: Launch, outcome: core.LaunchReport | core.LaunchError) -> TallyCast | None:
@@ -60,13 +63,33 @@ def _whole(name: str, value: Any, least: int, most: int) -> int:
     return whole
 
 
+def _threads(value: Any) -> int | Literal["auto"]:
+    if isinstance(value, str) and value == "auto":
+        return "auto"
+    if (whole := integer(value)) is None or not 1 <= whole <= MOST_THREADS:
+        raise LaunchError(
+            f"EmulatedDevice: threads must be an integer from 1 to {MOST_THREADS:,} or 'auto'; got {value!r}"
+        )
+    return whole
+
+
+def _most_threads() -> int:
+    """How many one call may take: where PyTorch is used, the number that its user can set."""
+    torch = sys.modules.get("torch")
+    return min(torch.get_num_threads() if torch else os.cpu_count() or 1, MOST_THREADS)
+
+
 class EmulatedDevice:
     """A GPU made of software.
 
     Args:
         arch: sm_100a, sm_90a, …: what PTX it runs and its limits.
         sms: streaming multiprocessors, which decide how many CTAs are resident; None takes the real product's.
-        threads: CPU threads for independent clusters.
+        threads: CPU threads over which clusters are spread. "auto": as many as PyTorch uses
+            (torch.get_num_threads()), or as there are cores, where there is enough to do and no cluster can notice
+            another: the kernel has no atomics or strong accesses to global memory, fences beyond a cluster, clocks,
+            printf, malloc, grid barriers or clusters taken over. Any other launch has one. LaunchReport.threads
+            says how many it had.
         scheduler: which warp runs next: fair, random, adversarial (stalls where it may hurt), in_order.
         seed: of every random choice; the same seed gives the same run.
         max_instructions: a launch that executes more warp-instructions is stopped, sooner where it goes in circles
@@ -82,7 +105,7 @@ class EmulatedDevice:
         self,
         arch: str = "sm_100a",
         sms: int | None = None,
-        threads: int = 1,
+        threads: int | Literal["auto"] = 1,
         scheduler: Scheduler = "fair",
         seed: int = 0,
         max_instructions: int = 0,
@@ -92,7 +115,8 @@ class EmulatedDevice:
         self.arch = Architecture.parse(arch)
         self.sms = self.arch.limits.sms if sms is None else _whole("sms", sms, 1, 65_535)
         self.max_instructions = _whole("max_instructions", max_instructions, 0, 2**63 - 1)
-        threads, seed = _whole("threads", threads, 1, 1024), _whole("seed", seed, 0, 2**64 - 1)
+        self.threads = _threads(threads)
+        seed = _whole("seed", seed, 0, 2**64 - 1)
         if not isinstance(scheduler, str) or scheduler not in get_args(Scheduler):
             listed = ", ".join(get_args(Scheduler))
             raise LaunchError(f"EmulatedDevice: scheduler must be one of {listed}; got {scheduler!r}")
@@ -104,7 +128,9 @@ class EmulatedDevice:
         self._grids = core.GridHistory()
         of = self.arch.limits
         sm = of.sm_threads, of.sm_ctas, of.sm_smem
-        self._machine = core.Machine(str(self.arch), self.sms, threads, scheduler, seed, sm)
+        self._machine = core.Machine(
+            str(self.arch), self.sms, 0 if self.threads == "auto" else self.threads, scheduler, seed, sm
+        )
 
     @property
     def name(self) -> str:
@@ -132,7 +158,8 @@ class EmulatedDevice:
     def run(self, launch: Launch) -> core.LaunchReport:
         caught = captured(self, launch)
         sanitizer = self._sanitizer(launch)
-        report = self._start(self._machine.launch, launch, sanitizer)
+        most_threads = _most_threads() if self.threads == "auto" else self.threads
+        report = self._start(self._machine.launch, launch, sanitizer, most_threads)
         report.findings = _findings(sanitizer, launch, report, _cast(launch, report))
         for one in caught:
             one.report = report

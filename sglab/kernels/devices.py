@@ -43,7 +43,7 @@ def hopper_of(device: torch.device) -> Device:
 
 @cache
 def _emulated_hopper() -> Device:
-    return EmulatedDevice("sm_90a")
+    return EmulatedDevice("sm_90a", threads="auto")
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from pathlib import Path
 
@@ -54,6 +55,19 @@ def test_ports_that_others_have_are_named_before_anything_starts() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        for first in (port, port - 82):
-            with pytest.raises(ValueError, match=f"--bind: expected free ports.* {port} is in use"):
+        for first in (port, port - 82):  # another program may have others of the ports
+            with pytest.raises(
+                ValueError, match=rf"--bind: expected free ports.*; ([\d, ]+, )?{port}[\d, ]* (is|are) in use"
+            ):
                 check_ports(f"http://127.0.0.1:{first}")
+
+
+def test_all_ports_that_others_have_are_named() -> None:
+    with socket.socket() as first, socket.socket() as above:
+        first.bind(("127.0.0.1", 0))
+        port = first.getsockname()[1]
+        with contextlib.suppress(OSError):  # another program's, then
+            above.bind(("127.0.0.1", port + 82))
+        first.listen()
+        with pytest.raises(ValueError, match=rf"; {port}, ([\d, ]+, )?{port + 82}[\d, ]* are in use"):
+            check_ports(f"http://127.0.0.1:{port}")

@@ -148,7 +148,7 @@ def test_an_emulated_device_says_what_it_is() -> None:
         ({"arch": None}, "arch must be one of sm_70 .*; got None"),
         ({"sms": 1.5}, "sms must be an integer from 1 to 65535; got 1.5"),
         ({"sms": True}, "sms must be an integer .*; got True"),
-        ({"threads": 0}, "threads must be an integer from 1 to 1024; got 0"),
+        ({"threads": 0}, "threads must be an integer from 1 to 1,024 or 'auto'; got 0"),
         ({"threads": -1}, "threads must be an integer .*; got -1"),
         ({"seed": -1}, "seed must be an integer from 0 to 18446744073709551615; got -1"),
         ({"seed": 2**70}, "seed must be an integer"),

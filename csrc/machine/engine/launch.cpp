@@ -9,6 +9,8 @@ namespace sglab::emu {
 namespace {
 
 constexpr std::uint32_t kSharedPerCta = 232448;
+constexpr std::uint64_t kWorthThreads = 1
+                                        << 14;  // likely warp-instructions: some 0.1 ms; a thread costs 20 µs
 
 using Extent3 = std::array<std::uint32_t, 3>;
 
@@ -91,6 +93,15 @@ void check_meeting(const Program& program, const LaunchConfig& config) {
              "at most " + std::to_string(most) + " and let each CTA do several parts of the work");
 }
 
+std::uint32_t host_threads(const Program& program, const LaunchConfig& config) {
+  if (config.observer != nullptr) return 1;
+  if (!config.threads_if_apart) return std::max(config.threads, 1u);
+  const std::uint64_t warps = (product(config.block) + 31) / 32 * product(config.grid);
+  const bool alone =
+      program.clusters_meet || config.max_instructions != 0 || warps * program.likely_length < kWorthThreads;
+  return alone ? 1 : std::max(config.threads, 1u);
+}
+
 std::uint32_t resident_clusters(const Program& program, const LaunchConfig& config) {
   const std::uint32_t per_sm = ctas_per_sm(program, product(config.block), config.dynamic_shared, config.sm);
   const std::uint64_t ctas = std::uint64_t{std::max(config.sms, 1u)} * per_sm;
@@ -146,7 +157,9 @@ std::string Launch::nearest(std::uint64_t address) const {
 std::unique_ptr<Launch> prepare_launch(const Program& program, LaunchConfig config) {
   check(program, config);
   check_meeting(program, config);
-  if (config.observer != nullptr) config.threads = 1;
+  const std::uint64_t clusters = product(config.grid) / product(config.cluster);
+  config.threads =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(host_threads(program, config), clusters));
   auto launch = std::make_unique<Launch>();
   launch->program = &program;
   launch->allocations = std::move(config.allocations);
@@ -166,6 +179,7 @@ std::unique_ptr<Launch> prepare_launch(const Program& program, LaunchConfig conf
   launch->cluster_total = product(launch->clusters);
   launch->resident = resident_clusters(program, config);
   launch->concurrent = config.threads > 1;
+  launch->apart = launch->concurrent && !program.clusters_meet;
   launch->config = std::move(config);
   if (launch->config.observer != nullptr) launch->observers.add(*launch->config.observer);
   launch->observers.notify([&](Observer& o) { o.launched(*launch); });

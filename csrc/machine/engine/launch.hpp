@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -49,7 +50,8 @@ struct LaunchConfig {
   std::uint64_t seed = 0;
   std::uint32_t sms = 1;
   SmLimits sm;
-  std::uint32_t threads = 1;
+  std::uint32_t threads = 1;                   // of the host
+  bool threads_if_apart = false;               // only where no cluster can tell, and the work is worth them
   std::shared_ptr<Observer> observer;          // nullptr: none; otherwise the launch runs on one host thread
   std::shared_ptr<const Explainer> explainer;  // nullptr: faults say what the machine knows
 };
@@ -60,12 +62,15 @@ struct LaunchReport {
   std::vector<std::uint64_t> executions;  // by instruction
   std::string output;                     // of printf
   std::vector<Warning> warnings;
+  std::uint32_t threads = 1;  // of the host that ran it
   double seconds = 0;
   std::shared_ptr<const Tally> tally;  // of an observed launch
 };
 
 // What the clusters of one launch share.
 struct Launch {
+  static constexpr std::uint64_t kNoCluster = ~std::uint64_t{0};
+
   const Program* program = nullptr;
   LaunchConfig config;
   Observers observers;                  // config.observer, and those that follow a stepped launch
@@ -75,18 +80,22 @@ struct Launch {
   std::uint32_t resident = 1;  // clusters a worker may have started and not finished
   std::atomic<std::uint64_t> next{0};
   std::atomic<std::uint64_t> executed{0};
-  std::atomic<std::uint32_t> busy{0};  // workers with a cluster that can continue
-  std::atomic<bool> stop{false};
-  bool follows_writers = false;  // tensor memory keeps who wrote it
-  bool replayed = false;         // clocks count instructions, so that running again gives the same
-  std::uint64_t position = 0;    // instructions executed so far, kept up where the launch is stepped
-  bool concurrent = false;       // several host threads: atomics must be atomic
+  std::atomic<std::uint32_t> busy{0};                // workers with a cluster that can continue
+  std::atomic<std::uint64_t> stop_from{kNoCluster};  // these clusters need not go on: an earlier one failed
+  bool follows_writers = false;                      // tensor memory keeps who wrote it
+  bool replayed = false;       // clocks count instructions, so that running again gives the same
+  std::uint64_t position = 0;  // instructions executed so far, kept up where the launch is stepped
+  bool concurrent = false;     // several host threads: atomics must be atomic
+  bool apart = false;          // and no cluster can notice another, so that nobody should notice the threads
   std::array<std::uint32_t, 2> grid_workspace{8, 0};  // its size, and the barrier of the grid
   std::mutex mutex;                                   // output, warnings, fault
   PrintRing output;
   std::vector<Warning> warnings;
+  std::uint64_t warned = 0;
   std::unique_ptr<Fault> fault;
 
+  // One past the last cluster that should still be run.
+  std::uint64_t end() const { return std::min(cluster_total, stop_from.load(std::memory_order_relaxed)); }
   // nullptr: no allocation holds the address.
   const Allocation* find(std::uint64_t address) const;
   // nullptr: no allocation holds all of these bytes, which may wrap around the address space.

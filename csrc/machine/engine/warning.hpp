@@ -17,6 +17,7 @@ struct Warning {
   std::int64_t cta = 0;  // linear index in the grid, the first time
   std::uint32_t warp = 0, lanes = 0, pc = 0;
   std::uint64_t count = 0;
+  std::uint64_t cluster = 0, given = 0;  // the first time: where, and after how many others of the launch
 };
 
 // Keeps a warning in the launch and notifies its observers.

@@ -16,6 +16,8 @@ class Interrupted : public std::exception {
 // Asks every 30 ms whether to stop.
 class Poll {
  public:
+  static constexpr std::chrono::milliseconds kInterval{30};
+
   // `interrupted`: nullptr or empty never stops.
   explicit Poll(const std::function<bool()>* interrupted)
       : interrupted_(interrupted != nullptr && *interrupted ? interrupted : nullptr) {}
@@ -35,7 +37,6 @@ class Poll {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds kInterval{30};
   const std::function<bool()>* interrupted_;
   Clock::time_point next_ = Clock::now() + kInterval;
   std::uint32_t steps_ = 0;

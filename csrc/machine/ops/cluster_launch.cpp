@@ -6,6 +6,7 @@
 #include "machine/engine/launch.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/ops/tensor_families.hpp"
+#include "machine/program/decoder.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -60,6 +61,7 @@ void build_try_cancel(Builder& b) {
   b.address(b.operand(0));
   b.extra().mbarrier = b.address_extra(b.operand(1));
   b.inst.target = b.has("multicast::cluster::all") ? 1 : 0;
+  b.decoder().program().clusters_meet = true;  // who takes what depends on who is there first
 }
 
 const Answer* answers(const Warp& w, Ref ref) {

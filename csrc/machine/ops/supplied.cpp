@@ -71,14 +71,14 @@ struct Supplied {
   std::string_view name;
   std::vector<ParameterSlot> arguments, results;
   Handler handler;
-  bool uses_heap = false;
+  bool uses_heap = false, prints = false;
 };
 
 }  // namespace
 
 Handler supplied_function(Builder& b, std::string_view name, const CallSite& site) {
   static const Supplied kFunctions[] = {
-      {"vprintf", {{0, 8}, {0, 8}}, {{0, 4}}, call_printf},
+      {"vprintf", {{0, 8}, {0, 8}}, {{0, 4}}, call_printf, false, true},
       {"__assertfail", {{0, 8}, {0, 8}, {0, 4}, {0, 8}, {0, 8}}, {}, call_assertfail},
       {"malloc", {{0, 8}}, {{0, 8}}, call_malloc, true},
       {"free", {{0, 8}}, {}, call_free, true},
@@ -92,6 +92,7 @@ Handler supplied_function(Builder& b, std::string_view name, const CallSite& sit
       DeviceHeap::get().require();
       b.decoder().program().uses_device_heap = true;
     }
+    if (function.prints) b.decoder().program().clusters_meet = true;
     return function.handler;
   }
   b.refuse("function " + std::string(name) + " has no body");

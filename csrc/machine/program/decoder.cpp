@@ -334,6 +334,19 @@ bool reads(const Program& program, Special special) {
   return reads(program, [&](Special read) { return read == special; });
 }
 
+// As if every loop were run 32 times, nested ones no oftener.
+std::uint64_t likely_length(const Program& program) {
+  constexpr std::uint64_t kTurns = 32;
+  std::uint64_t length = program.code.size();
+  std::size_t counted = 0;  // all before are, or are in no loop
+  for (std::size_t pc = 0; pc < program.code.size(); ++pc) {
+    if (program.effects[pc].act != Act::kBranch || program.code[pc].target > pc) continue;
+    length += (kTurns - 1) * (pc + 1 - std::max<std::size_t>(program.code[pc].target, counted));
+    counted = pc + 1;
+  }
+  return length;
+}
+
 }  // namespace
 
 std::unique_ptr<Program> decode_kernel(std::shared_ptr<const Image> image, std::uint32_t function,
@@ -347,6 +360,10 @@ std::unique_ptr<Program> decode_kernel(std::shared_ptr<const Image> image, std::
   program->uses_reserved_shared = reads(*program, Special::kReservedSmem1);
   program->uses_grid_workspace = reads(*program, Special::kEnvreg1) || reads(*program, Special::kEnvreg2);
   program->uses_clock = reads(*program, is_clock);
+  program->likely_length = likely_length(*program);
+  program->clusters_meet |= program->uses_clock || program->uses_grid_workspace ||
+                            program->uses_device_heap ||
+                            std::any_of(program->effects.begin(), program->effects.end(), meets_clusters);
   return program;
 }
 

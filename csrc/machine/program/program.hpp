@@ -120,6 +120,8 @@ struct Program {
   bool uses_grid_workspace = false;   // by %envreg1 and 2, where cooperative groups find a grid's barrier
   bool uses_clock = false;            // what it does may depend on how much has run
   bool uses_device_heap = false;      // by malloc and free
+  std::uint64_t likely_length = 0;    // instructions of a warp, if loops are run 32 times
+  bool clusters_meet = false;         // what one does may be seen by another, or in the order of their output
   std::vector<ParameterSlot> parameters;
   std::uint32_t parameter_bytes = 0;
   // Offset of the first byte of shared memory that the kernel may touch.

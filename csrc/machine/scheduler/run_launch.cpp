@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <new>
 #include <string>
 #include <system_error>
@@ -55,11 +57,30 @@ Fault refusal(const char* kind, const Program& program, const std::string& messa
   return fault;
 }
 
-void give_up(Launch& launch, Fault fault) {
+Fault interruption(const Launch& launch) {
+  return refusal("interrupted", *launch.program, "the launch was interrupted");
+}
+
+// `cluster`: those before it, in which an earlier fault may be, go on.
+void give_up(Launch& launch, Fault fault, std::uint64_t cluster = 0) {
   const std::lock_guard lock(launch.mutex);
   launch.observers.notify([&](Observer& o) { o.failed(fault); });
-  if (launch.fault == nullptr) launch.fault = std::make_unique<Fault>(std::move(fault));
-  launch.stop.store(true);
+  if (cluster >= launch.stop_from) return;
+  launch.fault = std::make_unique<Fault>(std::move(fault));
+  launch.stop_from = cluster;
+}
+
+// The same fault whatever the host's threads did: of all clusters that fail, the first one's.
+const Cluster* run_turn_apart(Launch& launch, Scheduler& scheduler, Tally& tally) {
+  try {
+    return run_turn(scheduler, tally);
+  } catch (LaunchFault& caught) {
+    const Cluster* const cluster = scheduler.at_fault();
+    if (!launch.apart || cluster == nullptr) throw;
+    give_up(launch, std::move(caught.fault), cluster->index);
+    scheduler.abandon();
+    return nullptr;
+  }
 }
 
 // Runs clusters until none is left; any number of threads may do so at once.
@@ -70,8 +91,8 @@ void work(Launch& launch, Tally& tally, const std::function<bool()>* interrupted
   Circles circles;
   Poll poll(interrupted);
   try {
-    while (!scheduler.over() && !launch.stop.load(std::memory_order_relaxed)) {
-      const Cluster* const cluster = run_turn(scheduler, tally);
+    while (!scheduler.over()) {
+      const Cluster* const cluster = run_turn_apart(launch, scheduler, tally);
       check_limit(launch, scheduler, cluster, tally, circles);
       executed_so_far = launch.executed;
       if (poll()) raise_interrupted(launch);
@@ -84,6 +105,64 @@ void work(Launch& launch, Tally& tally, const std::function<bool()>* interrupted
     give_up(launch, out_of_memory(launch));
   }
 }
+
+// Those of the host that run clusters beside the one that launched.
+class HelpingThreads {
+ public:
+  // Throws LaunchFault if the system refuses one that was asked for by number.
+  HelpingThreads(Launch& launch, std::vector<Tally>& tallies)
+      : launch_(launch), working_(tallies.size() - 1) {
+    threads_.reserve(tallies.size());
+    try {
+      while (threads_.size() + 1 < tallies.size()) {
+        Tally& tally = tallies[threads_.size() + 1];
+        threads_.emplace_back([this, &tally] {
+          work(launch_, tally, nullptr);
+          const std::lock_guard lock(mutex_);
+          if (--working_ == 0) over_.notify_one();
+        });
+      }
+    } catch (const std::system_error&) {
+      const std::size_t refused = tallies.size() - 1 - threads_.size();
+      {
+        const std::lock_guard lock(mutex_);
+        working_ -= refused;
+      }
+      if (launch_.config.threads_if_apart) return;  // fewer do as well
+      const std::string number =
+          std::to_string(threads_.size() + 2) + " of " + std::to_string(tallies.size());
+      launch_.stop_from = 0;
+      join();
+      throw LaunchFault(refusal("launch", *launch_.program,
+                                "the system refuses thread " + number + "; use a device with fewer threads"));
+    }
+  }
+  ~HelpingThreads() { join(); }
+  HelpingThreads(const HelpingThreads&) = delete;
+
+  // Until all are done, or `interrupted`, asked every 30 ms, says to stop.
+  void wait(const std::function<bool()>& interrupted) {
+    std::unique_lock lock(mutex_);
+    while (!over_.wait_for(lock, Poll::kInterval, [&] { return working_ == 0; })) {
+      lock.unlock();
+      executed_so_far = launch_.executed;
+      if (interrupted && interrupted()) give_up(launch_, interruption(launch_));
+      lock.lock();
+    }
+  }
+
+ private:
+  void join() {
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+  Launch& launch_;
+  std::mutex mutex_;
+  std::condition_variable over_;
+  std::size_t working_;
+  std::vector<std::thread> threads_;
+};
 
 }  // namespace
 
@@ -106,7 +185,7 @@ Fault out_of_memory(const Launch& launch) {
 }
 
 void raise_interrupted(const Launch& launch) {
-  throw LaunchFault(refusal("interrupted", *launch.program, "the launch was interrupted"));
+  throw LaunchFault(interruption(launch));
 }
 
 LaunchReport make_report(const Program& program, std::vector<std::uint64_t> executions) {
@@ -124,27 +203,13 @@ LaunchReport run_launch(const Program& program, LaunchConfig config,
                         const std::function<bool()>& interrupted) {
   const auto start = Clock::now();
   const std::unique_ptr<Launch> launch = prepare_launch(program, std::move(config));
-  const auto workers = static_cast<std::size_t>(
-      std::clamp<std::uint64_t>(launch->cluster_total, 1, std::max(launch->config.threads, 1u)));
+  const std::size_t workers = launch->config.threads;
   std::vector<Tally> tallies(workers);
-  std::vector<std::thread> threads;
-  const auto join = [&] {
-    for (std::thread& thread : threads) thread.join();
-  };
-  try {
-    threads.reserve(workers);
-    for (std::size_t k = 1; k < workers; ++k) {
-      threads.emplace_back([&launch, &tallies, k] { work(*launch, tallies[k], nullptr); });
-    }
-  } catch (const std::system_error&) {
-    launch->stop = true;
-    join();
-    throw LaunchFault(refusal("launch", program,
-                              "the system refuses thread " + std::to_string(threads.size() + 2) + " of " +
-                                  std::to_string(workers) + "; use a device with fewer threads"));
+  {
+    HelpingThreads helpers(*launch, tallies);
+    work(*launch, tallies[0], &interrupted);
+    helpers.wait(interrupted);
   }
-  work(*launch, tallies[0], &interrupted);
-  join();
   if (launch->fault != nullptr) throw LaunchFault(std::move(*launch->fault));
 
   std::vector<std::uint64_t> executions = tallies[0].executions();
@@ -155,6 +220,10 @@ LaunchReport run_launch(const Program& program, LaunchConfig config,
   LaunchReport report = make_report(program, std::move(executions));
   report.output = launch->output.text();
   report.warnings = std::move(launch->warnings);
+  std::sort(report.warnings.begin(), report.warnings.end(), [&](const Warning& a, const Warning& b) {
+    return launch->apart && a.cluster != b.cluster ? a.cluster < b.cluster : a.given < b.given;
+  });
+  report.threads = launch->config.threads;
   // There is one worker then.
   if (!launch->observers.none()) report.tally = std::make_shared<const Tally>(std::move(tallies[0]));
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();

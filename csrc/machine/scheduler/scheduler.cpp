@@ -40,8 +40,10 @@ void Scheduler::restore(const State& state) {
 }
 
 bool Scheduler::over() const {
-  return state_.round.active == nullptr && state_.running.empty() &&
-         launch_.next.load(std::memory_order_relaxed) >= launch_.cluster_total;
+  const std::uint64_t end = launch_.end();
+  if (launch_.next.load(std::memory_order_relaxed) < end || state_.round.active != nullptr) return false;
+  return std::none_of(state_.running.begin(), state_.running.end(),
+                      [&](const Cluster* cluster) { return cluster->index < end; });
 }
 
 const Cluster* Scheduler::run_turn() {
@@ -60,8 +62,33 @@ const Cluster* Scheduler::at_fault() const {
   return state_.running.empty() ? nullptr : &first_of(state_.running);
 }
 
+void Scheduler::abandon() {
+  Round& round = state_.round;
+  if (round.active == nullptr) {
+    if (state_.running.empty()) return;
+    round.active = &first_of(state_.running);
+    std::erase(state_.running, round.active);
+  }
+  idle_.push_back(std::exchange(round.active, nullptr));
+  state_.turn = {};
+  round.turns = std::min(round.turns, state_.running.size());
+  round.rest.over();
+  look_for_rest();
+}
+
+void Scheduler::drop_later() {
+  Round& round = state_.round;
+  std::erase_if(state_.running, [&](Cluster* cluster) {
+    if (cluster->index < launch_.end()) return false;
+    idle_.push_back(cluster);
+    return true;
+  });
+  round.turns = std::min(round.turns, state_.running.size());
+}
+
 void Scheduler::next_cluster() {
   Round& round = state_.round;
+  if (launch_.end() < launch_.cluster_total) drop_later();
   if (round.turns == 0) {
     if (state_.running.size() < launch_.resident) start_cluster();
     round.turns = state_.running.size();
@@ -75,9 +102,9 @@ void Scheduler::next_cluster() {
 }
 
 void Scheduler::start_cluster() {
-  if (launch_.next.load(std::memory_order_relaxed) >= launch_.cluster_total) return;
+  if (launch_.next.load(std::memory_order_relaxed) >= launch_.end()) return;
   const std::uint64_t number = launch_.next.fetch_add(1);
-  if (number >= launch_.cluster_total) return;
+  if (number >= launch_.end()) return;
   if (idle_.empty()) {
     owned_.push_back(std::make_unique<Cluster>());
     idle_.push_back(owned_.back().get());
@@ -94,7 +121,7 @@ void Scheduler::start_cluster() {
 void Scheduler::next_turn() {
   Round& round = state_.round;
   Cluster& cluster = *round.active;
-  if (cluster.executed + cluster.charged >= round.until || launch_.stop.load(std::memory_order_relaxed)) {
+  if (cluster.executed + cluster.charged >= round.until || cluster.index >= launch_.end()) {
     round.rest.over();
     return end_cluster_turn();
   }

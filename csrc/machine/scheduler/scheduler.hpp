@@ -66,12 +66,16 @@ class Scheduler {
   template <class Pace>
   bool force(Warp& warp, Pace& pace);
 
+  // Leaves the cluster in whose turn a fault was thrown just now, so that others can go on.
+  void abandon();
+
   // All that were ever started; the same objects serve later clusters.
   const std::vector<std::unique_ptr<Cluster>>& owned() const { return owned_; }
   // The one that a fault thrown just now refers to.
   const Cluster* at_fault() const;
 
  private:
+  void drop_later();
   void next_cluster();
   void start_cluster();
   void next_turn();
