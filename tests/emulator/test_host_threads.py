@@ -117,7 +117,8 @@ def test_what_stays_within_a_cluster_or_is_weak_does_not_matter(own: str) -> Non
 
 FAULTS = {
     "wait": "setp.gt.u32 %p, %r0, 4; @!%p bra PAST; setp.eq.u32 %q, %r1, 0; "
-    "@%q mbarrier.init.shared.b64 [cell], 1; bar.sync 0; WAIT: mbarrier.try_wait.parity.shared.b64 %p, [cell], 0; @!%p bra WAIT; PAST:",
+    "@%q mbarrier.init.shared.b64 [cell], 1; bar.sync 0; "
+    "WAIT: mbarrier.try_wait.parity.shared.b64 %p, [cell], 0; @!%p bra WAIT; PAST:",
     "memory": "setp.gt.u32 %p, %r0, 4; @%p ld.global.u32 %r6, [64];",
     "trap": "setp.gt.u32 %p, %r0, 4; @%p trap;",
     "deadlock": "setp.gt.u32 %p, %r0, 4; setp.lt.u32 %q, %r1, 32; @!%p bra PAST; @%q bra PAST; bar.sync 1, 128; PAST:",
