@@ -154,7 +154,7 @@ class Programs:
         shape = ((ctas, 1, 1), (threads, 1, 1), (cluster, 1, 1))
         if kind == "pure":
             self._pure(kernel, shape, seed)
-            return len(SCHEDULERS) + 2
+            return len(SCHEDULERS) + 3
         return self._wild(kernel, shape, seed)
 
     def _pure(self, kernel: Any, shape: Any, seed: int) -> None:
@@ -162,6 +162,7 @@ class Programs:
         for scheduler in SCHEDULERS:
             seen[scheduler] = self._run(kernel, shape, scheduler, seed, 1, None, "launch")
         seen["sanitized"] = self._run(kernel, shape, "fair", seed, 1, DETECTORS, "launch")
+        seen["on two threads"] = self._run(kernel, shape, "fair", seed, 2, None, "launch")
         seen["recorded"] = self._run(kernel, shape, "fair", seed, 2, None, "record")
         for way, memory in seen.items():
             if memory != seen["fair"]:
