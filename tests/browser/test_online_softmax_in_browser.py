@@ -337,6 +337,9 @@ def test_another_head_is_recorded_from_the_page(host: Host, widget: OnlineSoftma
     page.get_by_label("splits").press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("num_splits: expected an integer from 1 to 32, got 40")
     expect(page.get_by_label("splits")).to_have_value("4")
+    page.locator(".sg-widget").focus()
+    page.keyboard.press("Control+z")  # what was refused costs none
+    expect(page.locator(".sg-subject")).to_contain_text("head 0 of 4")
 
 
 def test_sharper_scores_overflow_without_the_maximum(host: Host, widget: OnlineSoftmax) -> None:

@@ -66,7 +66,11 @@ function linesOf(plan: Plan, leaves: number, width: number): Layout {
       const side = Math.sign(b.x - a.x);
       return `M${a.x + (side * a.wide) / 2},${a.row * level + half}H${b.x - (side * b.wide) / 2}`;
     }
-    if (from < leaves) return curve(a, b, level); // the first partial, whose place below stays empty
+    if (from < leaves && b.row === a.row + 1) {
+      const side = Math.sign(b.x - a.x); // the first partial, whose place below stays empty
+      return `M${a.x},${a.row * level + NODE}V${b.row * level + half}H${b.x - (side * b.wide) / 2}`;
+    }
+    if (from < leaves) return curve(a, b, level);
     // to the next line, between the lines and past the partials at its beginning
     const [upper, lower] = a.row < b.row ? [a, b] : [b, a];
     const between = (upper.row + 1) * level - (level - NODE) / 2;

@@ -4,6 +4,7 @@ import type { SPLIT_KV } from "./protocol";
 import "./split_kv.css";
 import {
   type Context,
+  type Deed,
   defineWidget,
   framed,
   h,
@@ -44,6 +45,10 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
   let shownLegend = "";
   let arraysTimer: ReturnType<typeof setTimeout> | undefined;
 
+  const lengthKeys = [
+    { keys: ["+", "="], label: "lengthen the selected request by an eighth", run: () => scaleLength(9 / 8) },
+    { keys: ["-"], label: "shorten it by a ninth", run: () => scaleLength(8 / 9) },
+  ];
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
     source,
@@ -55,12 +60,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
       { keys: ["ArrowUp"], label: "select the previous request", run: () => stepRequest(-1) },
       { keys: ["."], label: "next work unit of the request", run: () => stepUnit(1) },
       { keys: [","], label: "previous work unit of the request", run: () => stepUnit(-1) },
-      {
-        keys: ["+", "="],
-        label: "lengthen the selected request by an eighth",
-        run: () => scaleLength(9 / 8),
-      },
-      { keys: ["-"], label: "shorten it by a ninth", run: () => scaleLength(8 / 9) },
+      ...(source.live ? lengthKeys : []), // a saved page cannot plan
       ...(plans?.shown ?? []).slice(0, 9).map(({ pane }, i) => ({
         keys: [String(i + 1)],
         label: `focus ${pane.title}`,
@@ -91,14 +91,19 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
   let knownRevision = -1;
 
   const history = historyOf(disposer);
-  const ask = (edit: Edit) => {
+  const ask = (edit: Edit, refused?: () => void) => {
     frame.clearNotice();
-    asker.ask(edit);
+    asker.ask(edit, refused);
   };
   /** `key`: as in Deed. */
   const change = (edit: Edit, before = plans && beforeEdit(plans, edit), key?: string) => {
-    ask(edit);
-    if (before) history.did({ undo: () => ask(before), redo: () => ask(edit), ...(key && { key }) });
+    const deed: Deed | undefined = before && {
+      undo: () => ask(before),
+      redo: () => ask(edit),
+      ...(key && { key }),
+    };
+    ask(edit, () => deed && history.forget(deed));
+    if (deed) history.did(deed);
   };
   const setLength = (request: number, length: number) => {
     if (!plans || !source.live) return;
@@ -177,8 +182,9 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
   }
 
   function captionBars(): void {
-    const title = plans?.shown[focused]?.pane.title ?? "";
-    caption.textContent = `KV tokens of each request · ×n: into n splits by ${title}`;
+    const pane = plans?.shown[focused]?.pane;
+    const splits = pane && pane.error === undefined ? ` · ×n: into n splits by ${pane.title}` : "";
+    caption.textContent = `KV tokens of each request${splits}`;
   }
 
   function pickUnit(unit: number): void {
@@ -282,7 +288,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     if (first) showArrays();
     else arraysTimer = setTimeout(showArrays, ARRAYS_AFTER_MS); // not between two steps of a drag
     transport.load(timeline.track, atEnd ? timeline.track.length : transport.position);
-    if (first) transport.setGranularity("wave");
+    if (first) transport.setGranularity("round");
     draw.now();
   }
 
@@ -327,7 +333,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
 function tourSteps(live: boolean): TourStep[] {
   return [
     { key: "Home", text: "to go to the beginning: nothing has run yet." },
-    { key: "ArrowRight", text: "to let one wave of CTAs run; pale work is still to come." },
+    { key: "ArrowRight", text: "to let each SM do its first share; pale work is still to come." },
     { key: "End", text: "to run all of it: the dashed line is where the last CTA ends." },
     { key: "ArrowDown", text: "to select a request: its work stands out in every plan." },
     live
