@@ -71,6 +71,15 @@ describe("the steps of plans", () => {
     ]);
   });
 
+  test("name their moment", () => {
+    const { track } = made([work([[0, 0, 0, 0, 0, 1]])]);
+    expect([0, 1, 2].map((position) => track.time?.(position))).toEqual([
+      "before launch",
+      "0 KV tokens",
+      "1 KV token",
+    ]);
+  });
+
   test("of a selected request are where its work starts", () => {
     expect(Array.from(made([A], 0).track.eventsOfSelection?.() ?? [])).toEqual([1, 3]);
     expect(made([A]).track.eventsOfSelection?.()).toBeUndefined();

@@ -84,7 +84,7 @@ export function timelineOf(
         ? { name: () => "no plan" }
         : {
             time: (position) =>
-              position > 0 ? `${format.count(momentOf(position))} KV tokens` : "before launch",
+              position > 0 ? format.plural(momentOf(position), "KV token") : "before launch",
           }),
       eventsOfSelection,
     },
