@@ -21,7 +21,7 @@ import {
   watchTheme,
   whenInSight,
 } from "@sglab/core";
-import type { Selection } from "@sglab/protocol";
+import type { Numbers, Selection } from "@sglab/protocol";
 import { arrayList } from "./arrays";
 import { type Edit, makeAsker } from "./asker";
 import { makeControls } from "./controls";
@@ -39,6 +39,7 @@ const HINT = "Press a bar or a work unit, or the ↓ key, to select a request an
 function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): void {
   const planners = source.get("planners");
   let plans: Plans | undefined;
+  let planned: Numbers = new Int32Array(); // the lengths that the shown plans are of: the bars' are ahead of them in a drag
   let timeline: Timeline | undefined;
   let focused = 0;
   let picked = -1;
@@ -77,15 +78,16 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
       knownRevision = answer.revision;
       const next = plansOf(answer);
       // what was dragged meanwhile stays as it is: Python hears of it next
-      if (waiting?.seq_lens?.length === next.lens.length) next.lens.set(waiting.seq_lens);
-      show(next);
+      show(next, waiting?.seq_lens);
       const milliseconds = performance.now() - asked;
       frame.root.dataset.replanMs = milliseconds.toFixed(1);
       if (plans) controls.measured(milliseconds, plans.lens.length);
     },
     (error) => {
       frame.notify("error", (error as Error).message);
-      void reload();
+      plans?.lens.set(planned); // a bar that was dragged goes back, also when Python answers no more
+      draw.schedule();
+      if (source.connection !== "lost") void reload();
     },
   );
   let knownRevision = -1;
@@ -266,12 +268,15 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     clearTimeout(arraysTimer);
   });
 
-  function show(next: Plans): void {
+  /** `ahead`: the lengths that Python hears of next. */
+  function show(next: Plans, ahead?: number[]): void {
     const first = plans === undefined;
     const atEnd = first || transport.position === transport.track.length;
     const before = plans?.shown[focused]?.pane.name;
     const same = next.shown.findIndex(({ pane }) => pane.name === before);
     plans = next;
+    planned = next.lens.slice();
+    if (ahead?.length === next.lens.length) next.lens.set(ahead);
     focused = same >= 0 ? same : Math.min(focused, next.shown.length - 1);
     picked = -1;
     timeline = timelineOf(
