@@ -101,7 +101,10 @@ class OnlineSoftmax(Widget):
         unknown = set(changes) - set(self.question)
         if unknown:
             raise TypeError(f"edit takes {', '.join(self.question)}; got {', '.join(sorted(unknown))}")
-        self._record({**self.question, **changes})
+        asked = {**self.question, **changes}
+        if "tile" not in changes and self.question["tile"] == _own_tile(self.batch, self.question):
+            asked["tile"] = None  # another kernel's own, or that of other splits
+        self._record(asked)
         return self.revision
 
     def _record(self, question: dict[str, Any]) -> None:
@@ -141,7 +144,6 @@ def _checked(batch: Batch, question: dict[str, Any]) -> dict[str, Any]:
     head = _integer("head", question["head"], 0, batch.num_heads - 1, "Heads of this rank are numbered from 0.")
     splits = _integer("num_splits", question["num_splits"], 1, MAX_SPLITS, "More could not be distinguished.")
     tokens, tile = len(batch.slots(request)), question["tile"]
-    per_split = -(-tokens // splits)
     order = _one_of("order", question["order"], ORDERS, "See the widget's description.")
     unfit = _unfit_for_sm100(batch)
     remedy = f"mla_decode_sm100 {unfit}." if unfit else "Choose one of these."
@@ -149,9 +151,7 @@ def _checked(batch: Batch, question: dict[str, Any]) -> dict[str, Any]:
     if order == "masked" and kernel == "mla_decode_sm100":
         raise BadArgumentError("order", "not masked with mla_decode_sm100", order, "Its keys are its values, too.")
     if tile is None:
-        tile = KERNEL_TILE[kernel]
-        while splits * (-(-per_split // tile) + 1) > MAX_STEPS:
-            tile *= 2
+        tile = _own_tile(batch, {"request": request, "num_splits": splits, "kernel": kernel})
     least = -(-tokens // MAX_STEPS)
     tile = _integer("tile", tile, least, 1 << 20, f"{tokens} keys are shown in at most {MAX_STEPS} steps.")
     scale = question["scale_by"]
@@ -159,6 +159,15 @@ def _checked(batch: Batch, question: dict[str, Any]) -> dict[str, Any]:
         raise BadArgumentError("scale_by", "a factor above 0, at most 1024", repr(scale), "1 is the batch's own scale.")
     found = {"request": request, "head": head, "num_splits": splits, "tile": tile, "scale_by": float(scale)}
     return {**found, "order": order, "kernel": kernel}
+
+
+def _own_tile(batch: Batch, question: dict[str, Any]) -> int:
+    """The kernel's keys per step, doubled until few enough steps are left."""
+    tile, splits = KERNEL_TILE[question["kernel"]], question["num_splits"]
+    per_split = -(-len(batch.slots(question["request"])) // splits)
+    while splits * (-(-per_split // tile) + 1) > MAX_STEPS:
+        tile *= 2
+    return tile
 
 
 def _read(batch: Batch) -> list[tuple[str, Any]]:

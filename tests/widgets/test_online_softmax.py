@@ -101,6 +101,11 @@ def test_partials_of_the_sm100_kernel_are_offered_for_an_mla_batch_and_say_so() 
     assert widget.run["kernels"] == ["decode_attention_fwd", "mla_decode_sm100"]
     assert widget.question["tile"] == 128
     assert widget.header["badge"]["text"] == "mla_decode_sm100: emulated sm_100a · tiles: torch"
+    widget.edit(kernel="decode_attention_fwd")
+    assert widget.question["tile"] == 64  # each kernel's own
+    widget.edit(tile=32)
+    widget.edit(kernel="mla_decode_sm100")
+    assert widget.question["tile"] == 32  # what the reader chose
     before = widget.revision
     with pytest.raises(ValueError, match="order: expected not masked with mla_decode_sm100"):
         widget.edit(order="masked")
