@@ -65,13 +65,15 @@ def test_stepping_through_rounds_and_back(host: Host) -> None:
 
 
 def test_waves_are_the_launch_s_alone(host: Host) -> None:
-    """A persistent CTA does several units, and CTAs without work count as launched: "wave 13 of 13" stood beside 1.00."""
+    """A persistent CTA does several units, and CTAs without work are launched: "wave 13 of 13" stood beside 1.00."""
     page = show(host, SplitKV([300, 7000, 900] * 40, "flash_attention_3", num_heads=32, num_kv_heads=8))
     assert "1.00" in totals_row(page, "FlashAttention-3")
     expect(page.locator("output.sg-sentence")).not_to_contain_text("wave")
     page.locator(".sg-widget").press("ArrowDown")
     page.locator(".sg-widget").press(".")
-    expect(page.locator(".sg-details")).to_contain_text(re.compile(r"round\s*\d+: the \d+(st|nd|rd|th) work unit there"))
+    expect(page.locator(".sg-details")).to_contain_text(
+        re.compile(r"round\s*\d+: the \d+(st|nd|rd|th) work unit there")
+    )
 
 
 def test_keys_select_requests_and_pieces_of_work(host: Host) -> None:

@@ -34,7 +34,10 @@ describe.each(["fold", "reverse"] as const)("merges one after the other, %s", (o
       for (const node of taken) {
         for (const [x, y] of corners(link(node, leaves + k, 62)))
           for (const box of boxes) {
-            const inside = Math.abs(x - box.x) < box.wide / 2 - 0.01 && y > box.row * 62 + 0.01 && y < box.row * 62 + 55.99;
+            const inside =
+              Math.abs(x - box.x) < box.wide / 2 - 0.01 &&
+              y > box.row * 62 + 0.01 &&
+              y < box.row * 62 + 55.99;
             expect(inside).toBe(false);
           }
       }
@@ -49,7 +52,8 @@ function corners(path: string): [number, number][] {
     const [a, b] = (numbers as string).split(",").map(Number) as [number, number];
     const [x, y] = points.at(-1) ?? [0, 0];
     const next: [number, number] = command === "V" ? [x, a] : command === "H" ? [a, y] : [a, b];
-    if (command !== "M") for (const t of [0.25, 0.5, 0.75]) points.push([x + (next[0] - x) * t, y + (next[1] - y) * t]);
+    if (command !== "M")
+      for (const t of [0.25, 0.5, 0.75]) points.push([x + (next[0] - x) * t, y + (next[1] - y) * t]);
     points.push(next);
   }
   return points;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { planOf } from "./merge";
 import { rounded } from "./history_chart";
+import { planOf } from "./merge";
 import { layoutOf } from "./merge_layout";
 import { errorText, isBad, lse, number, top } from "./numbers";
 

@@ -14,5 +14,7 @@ test("an axis names its middle where 0 would lie upon an end, or outside", () =>
 test("where several keys share a pixel, its stem shows the smallest and the largest of them", () => {
   const scores = [3, -4, 1, Number.NEGATIVE_INFINITY, -2, -1, Number.NEGATIVE_INFINITY];
   const y = (score: number) => 10 - score;
-  expect(stems(scores, 0, 7, (key) => Math.floor(key / 2), y, 10)).toBe("M0.5,7.0V14.0M1.5,9.0V10.0M2.5,10.0V12.0");
+  expect(stems(scores, 0, 7, (key) => Math.floor(key / 2), y, 10)).toBe(
+    "M0.5,7.0V14.0M1.5,9.0V10.0M2.5,10.0V12.0",
+  );
 });

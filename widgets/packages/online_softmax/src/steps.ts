@@ -101,7 +101,8 @@ function sentence({ recorded, formula, plan, base }: Shown, moment: Moment): str
     case "merge": {
       const below = leavesOf(plan, recorded.splits);
       const taken = (plan[moment.index] as number[]).map((node) => below[node] as number[]);
-      const what = taken.length > 2 ? `${nodeName(taken.flat())} at once` : taken.map(nodeName).join(" with ");
+      const what =
+        taken.length > 2 ? `${nodeName(taken.flat())} at once` : taken.map(nodeName).join(" with ");
       return `Merge ${moment.index + 1} of ${plan.length}: ${what}.`;
     }
     case "tile":
