@@ -95,6 +95,14 @@ def test_a_long_request_gets_larger_tiles_by_default() -> None:
     assert sum(tensor.array.nbytes for tensor in widget._tensors.values()) < 5_000_000
 
 
+def test_a_short_request_after_a_long_one_gets_the_kernel_s_tiles_again() -> None:
+    widget = OnlineSoftmax(
+        sglab.decode_batch([40_000, 300], num_heads=1, kind="mha", head_dim=32), implementation="reference"
+    )
+    widget.edit(request=1)
+    assert widget.question["tile"] == 64
+
+
 def test_partials_of_the_sm100_kernel_are_offered_for_an_mla_batch_and_say_so() -> None:
     batch = sglab.decode_batch([150], num_heads=16, page_size=64, dtype="bfloat16", seed=1)
     widget = OnlineSoftmax(batch, kernel="mla_decode_sm100", num_splits=2)

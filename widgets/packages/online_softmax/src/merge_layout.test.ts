@@ -45,6 +45,19 @@ describe.each(["fold", "reverse"] as const)("merges one after the other, %s", (o
   });
 });
 
+test("a chain by hand is laid out alike from its second merge on, unless it goes to and fro", () => {
+  const rows = (plan: number[][]) => 1 + Math.max(...layoutOf(plan, 8, 950).boxes.map(({ row }) => row));
+  const chain = [
+    [0, 1],
+    [8, 3],
+    [9, 4],
+    [10, 6],
+  ];
+  expect(rows(chain)).toBe(2);
+  expect(rows([...chain, [11, 2]])).toBe(6);
+  expect(rows([...chain, [5, 7]])).toBeGreaterThan(2);
+});
+
 /** The points that a path goes through, and what is halfway between them. */
 function corners(path: string): [number, number][] {
   const points: [number, number][] = [];

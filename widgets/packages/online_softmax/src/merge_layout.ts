@@ -31,12 +31,18 @@ export function layoutOf(plan: Plan, leaves: number, width: number): Layout {
   return isChain(plan, leaves) ? linesOf(plan, leaves, width) : treeOf(plan, leaves, width);
 }
 
-/** Whether every merge takes the one before it and a partial: as steps of a stair they would not fit. */
+/**
+ * Whether every merge takes the one before it and a partial further on: as steps of a stair they would not fit. By hand
+ * a chain may also go to and fro; its links would lie across boxes.
+ */
 function isChain(plan: Plan, leaves: number): boolean {
-  if (leaves < 3 || plan.length !== leaves - 1) return false;
-  return plan.every(
-    ([before, leaf], k) =>
-      (leaf as number) < leaves && (k === 0 ? (before as number) < leaves : before === leaves + k - 1),
+  if (plan.length < 2) return false;
+  const taken = [plan[0]?.[0] as number, ...plan.map(([, leaf]) => leaf as number)];
+  const ways = new Set(taken.slice(1).map((leaf, k) => Math.sign(leaf - (taken[k] as number))));
+  return (
+    ways.size === 1 &&
+    taken.every((leaf) => leaf < leaves) &&
+    plan.every(([before], k) => k === 0 || before === leaves + k - 1)
   );
 }
 
