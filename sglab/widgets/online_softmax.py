@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import operator
+from numbers import Real
 from typing import Any
 
 import torch
@@ -77,7 +79,7 @@ class OnlineSoftmax(Widget):
         has_triton = importlib.util.find_spec("triton") is not None
         self.implementation = implementation or ("triton" if has_triton else "reference")
         asked = {"request": request, "head": head, "num_splits": num_splits, "tile": tile}
-        self._record({**asked, "scale_by": float(scale_by), "order": order, "kernel": kernel})
+        self._record({**asked, "scale_by": scale_by, "order": order, "kernel": kernel})
 
     @property
     def recorded(self) -> OnlineSoftmaxRun:
@@ -99,7 +101,10 @@ class OnlineSoftmax(Widget):
         unknown = set(changes) - set(self.question)
         if unknown:
             raise TypeError(f"edit takes {', '.join(self.question)}; got {', '.join(sorted(unknown))}")
-        self._record({**self.question, **changes})
+        asked = {**self.question, **changes}
+        if "tile" not in changes and self.question["tile"] == _own_tile(self.batch, self.question):
+            asked["tile"] = None  # another kernel's own, or that of other splits
+        self._record(asked)
         return self.revision
 
     def _record(self, question: dict[str, Any]) -> None:
@@ -139,22 +144,30 @@ def _checked(batch: Batch, question: dict[str, Any]) -> dict[str, Any]:
     head = _integer("head", question["head"], 0, batch.num_heads - 1, "Heads of this rank are numbered from 0.")
     splits = _integer("num_splits", question["num_splits"], 1, MAX_SPLITS, "More could not be distinguished.")
     tokens, tile = len(batch.slots(request)), question["tile"]
-    per_split = -(-tokens // splits)
     order = _one_of("order", question["order"], ORDERS, "See the widget's description.")
-    kernel = _one_of("kernel", question["kernel"], _kernels(batch), "mla_decode_sm100 needs an MLA batch of 16 bits.")
+    unfit = _unfit_for_sm100(batch)
+    remedy = f"mla_decode_sm100 {unfit}." if unfit else "Choose one of these."
+    kernel = _one_of("kernel", question["kernel"], _kernels(batch), remedy)
     if order == "masked" and kernel == "mla_decode_sm100":
         raise BadArgumentError("order", "not masked with mla_decode_sm100", order, "Its keys are its values, too.")
     if tile is None:
-        tile = KERNEL_TILE[kernel]
-        while splits * (-(-per_split // tile) + 1) > MAX_STEPS:
-            tile *= 2
+        tile = _own_tile(batch, {"request": request, "num_splits": splits, "kernel": kernel})
     least = -(-tokens // MAX_STEPS)
     tile = _integer("tile", tile, least, 1 << 20, f"{tokens} keys are shown in at most {MAX_STEPS} steps.")
-    scale = float(question["scale_by"])
-    if not 0 < scale <= 1024:
-        raise BadArgumentError("scale_by", "a factor above 0, at most 1024", scale, "1 is the batch's own scale.")
-    found = {"request": request, "head": head, "num_splits": splits, "tile": tile, "scale_by": scale}
+    scale = question["scale_by"]
+    if not isinstance(scale, Real) or not 0 < float(scale) <= 1024:
+        raise BadArgumentError("scale_by", "a factor above 0, at most 1024", repr(scale), "1 is the batch's own scale.")
+    found = {"request": request, "head": head, "num_splits": splits, "tile": tile, "scale_by": float(scale)}
     return {**found, "order": order, "kernel": kernel}
+
+
+def _own_tile(batch: Batch, question: dict[str, Any]) -> int:
+    """The kernel's keys per step, doubled until few enough steps are left."""
+    tile, splits = KERNEL_TILE[question["kernel"]], question["num_splits"]
+    per_split = -(-len(batch.slots(question["request"])) // splits)
+    while splits * (-(-per_split // tile) + 1) > MAX_STEPS:
+        tile *= 2
+    return tile
 
 
 def _read(batch: Batch) -> list[tuple[str, Any]]:
@@ -165,14 +178,20 @@ def _read(batch: Batch) -> list[tuple[str, Any]]:
 
 def _kernels(batch: Batch) -> tuple[str, ...]:
     """Those that can run on the batch."""
+    return KERNELS[:1] if _unfit_for_sm100(batch) else KERNELS
+
+
+def _unfit_for_sm100(batch: Batch) -> str:
+    """Why mla_decode_sm100 cannot run on the batch, to be read after its name; empty where it can."""
     keys, values = batch.runner.token_to_kv_pool.get_kv_buffer(batch.layer.layer_id)
-    fits = (
-        (values.shape[-1], keys.shape[-1]) == (LATENT_DIM, HEAD_DIM)
-        and batch.num_kv_heads == 1
-        and batch.num_heads <= NUM_HEADS
-    )
-    half = keys.dtype in (torch.float16, torch.bfloat16)
-    return KERNELS if fits and half and not batch.layer.logit_cap > 0 else KERNELS[:1]
+    latent, columns = values.shape[-1], keys.shape[-1]
+    if batch.num_kv_heads != 1 or (latent, columns) != (LATENT_DIM, HEAD_DIM):
+        return f"needs MLA with rows of {LATENT_DIM} + {HEAD_DIM - LATENT_DIM} columns"
+    if batch.num_heads > NUM_HEADS:
+        return f"takes at most {NUM_HEADS} heads"
+    if keys.dtype not in (torch.float16, torch.bfloat16):
+        return "takes 16-bit values only"
+    return "has no logit cap" if batch.layer.logit_cap > 0 else ""
 
 
 def _one_of(name: str, value: Any, options: tuple[str, ...], remedy: str) -> str:
@@ -182,9 +201,13 @@ def _one_of(name: str, value: Any, options: tuple[str, ...], remedy: str) -> str
 
 
 def _integer(name: str, value: Any, least: int, most: int, remedy: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise BadArgumentError(name, f"an integer from {least} to {most}", value, remedy)
-    return value
+    try:
+        found = None if isinstance(value, bool) else operator.index(value)  # NumPy's and torch's are integers, too
+    except TypeError:
+        found = None
+    if found is None or not least <= found <= most:
+        raise BadArgumentError(name, f"an integer from {least} to {most}", repr(value), remedy)
+    return found
 
 
 def _badge(run: OnlineSoftmaxRun) -> dict[str, str]:
@@ -209,6 +232,8 @@ def _run(batch: Batch, run: OnlineSoftmaxRun) -> dict[str, Any]:
         "numHeads": batch.num_heads,
         "dtype": str(batch.dtype).removeprefix("torch."),
         "kernels": list(_kernels(batch)),
+        "refused": {KERNELS[1]: unfit} if (unfit := _unfit_for_sm100(batch)) else {},
+        "logitCap": max(batch.layer.logit_cap, 0.0),
         "maxSplits": MAX_SPLITS,
     }
 

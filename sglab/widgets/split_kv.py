@@ -207,7 +207,7 @@ def _header(lens: NDArray[np.int64], question: Mapping[str, Any]) -> dict[str, A
     heads, kv_heads = question["num_heads"], question["num_kv_heads"]
     tokens = int(lens.sum())
     subject = (
-        f"decode of {lens.size} request{'s' * (lens.size > 1)}, {tokens:,} KV token{'s' * (tokens > 1)}, "
+        f"decode of {lens.size:,} request{'s' * (lens.size > 1)}, {tokens:,} KV token{'s' * (tokens > 1)}, "
         f"{heads} heads on {kv_heads} KV head{'s' * (kv_heads > 1)}, {question['sm_count']} SMs"
     )
     return {"title": "Split KV", "subject": subject, "badge": {"text": "planner · modelled time", "title": MODEL}}

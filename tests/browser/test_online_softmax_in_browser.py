@@ -337,6 +337,9 @@ def test_another_head_is_recorded_from_the_page(host: Host, widget: OnlineSoftma
     page.get_by_label("splits").press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("num_splits: expected an integer from 1 to 32, got 40")
     expect(page.get_by_label("splits")).to_have_value("4")
+    page.locator(".sg-widget").focus()
+    page.keyboard.press("Control+z")  # what was refused costs none
+    expect(page.locator(".sg-subject")).to_contain_text("head 0 of 4")
 
 
 def test_sharper_scores_overflow_without_the_maximum(host: Host, widget: OnlineSoftmax) -> None:
@@ -438,7 +441,7 @@ def test_partials_of_the_sm100_kernel_are_recorded_from_the_page(host: Host) -> 
     batch = sglab.decode_batch([300], num_heads=128, page_size=128, dtype="float16", seed=0)
     widget = OnlineSoftmax(batch, num_splits=3)
     page = show(host, widget)
-    kernel = page.get_by_label("Kernel", exact=True)
+    kernel = page.get_by_label("Partials of", exact=True)
     kernel.select_option("mla_decode_sm100")
     expect(page.locator(".sg-badge")).to_contain_text("mla_decode_sm100: emulated sm_100a")
     page.locator(".sg-widget").press("End")
@@ -448,7 +451,9 @@ def test_partials_of_the_sm100_kernel_are_recorded_from_the_page(host: Host) -> 
 
 def test_a_kernel_that_cannot_run_on_the_batch_is_not_offered(host: Host, widget: OnlineSoftmax) -> None:
     page = show(host, widget)
-    assert page.get_by_label("Kernel", exact=True).locator("option[value=mla_decode_sm100]").is_disabled()
+    option = page.get_by_label("Partials of", exact=True).locator("option[value=mla_decode_sm100]")
+    assert option.is_disabled()
+    assert option.inner_text() == "mla_decode_sm100: needs MLA with rows of 512 + 64 columns"
 
 
 def test_tiles_are_in_sight_until_partials_are_merged(host: Host, widget: OnlineSoftmax) -> None:

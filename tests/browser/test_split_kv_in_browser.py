@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -49,18 +50,30 @@ def test_the_first_picture_of_a_large_batch_asks_and_draws_like_that_of_a_small_
     assert drawn[1] <= 4 * drawn[0]
 
 
-def test_stepping_through_waves_and_back(host: Host) -> None:
+def test_stepping_through_rounds_and_back(host: Host) -> None:
     page = show(host, SplitKV([8192] * 4, "cutlass_mla_individual", sm_count="B200"))
     sentence, widget = page.locator("output.sg-sentence"), page.locator(".sg-widget")
-    expect(sentence).to_contain_text("wave 2 of 2, 0 running, 256 of 256 work units done")
+    expect(sentence).to_contain_text("individual: 0 running, 256 of 256 work units done")
     widget.press("Home")
     expect(sentence).to_have_text("Nothing is launched yet.")
     widget.press("ArrowRight")
-    expect(sentence).to_contain_text("wave 1 of 2, 148 running, 0 of 256 work units done")
+    expect(sentence).to_contain_text("individual: 148 running, 0 of 256 work units done")
     widget.press("ArrowRight")
-    expect(sentence).to_contain_text("wave 2 of 2, 108 running, 148 of 256 work units done")
+    expect(sentence).to_contain_text("individual: 108 running, 148 of 256 work units done")
     widget.press("ArrowLeft")
-    expect(sentence).to_contain_text("wave 1 of 2")
+    expect(sentence).to_contain_text("individual: 148 running, 0 of")
+
+
+def test_waves_are_the_launch_s_alone(host: Host) -> None:
+    """A persistent CTA does several units, and CTAs without work are launched: "wave 13 of 13" stood beside 1.00."""
+    page = show(host, SplitKV([300, 7000, 900] * 40, "flash_attention_3", num_heads=32, num_kv_heads=8))
+    assert "1.00" in totals_row(page, "FlashAttention-3")
+    expect(page.locator("output.sg-sentence")).not_to_contain_text("wave")
+    page.locator(".sg-widget").press("ArrowDown")
+    page.locator(".sg-widget").press(".")
+    expect(page.locator(".sg-details")).to_contain_text(
+        re.compile(r"round\s*\d+: the \d+(st|nd|rd|th) work unit there")
+    )
 
 
 def test_keys_select_requests_and_pieces_of_work(host: Host) -> None:
@@ -288,6 +301,31 @@ def test_bad_input_is_explained_and_changes_nothing(host: Host) -> None:
     assert widget.seq_lens.tolist() == [300, 9000]
 
 
+def test_a_refused_change_costs_no_undo(host: Host) -> None:
+    page = show(host, SplitKV([300], "flash_mla"))
+    lengths = page.get_by_label("Lengths", exact=True)
+    lengths.fill("1e3, 2.0")
+    lengths.press("Enter")
+    expect(page.locator(".sg-subject")).to_contain_text("1,002 KV tokens")
+    lengths.fill("99999999999")
+    lengths.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("must fit int32")
+    page.locator(".sg-widget").focus()
+    page.keyboard.press("Control+z")
+    expect(page.locator(".sg-subject")).to_contain_text("300 KV tokens")
+
+
+def test_without_python_what_is_shown_stays(host: Host) -> None:
+    page = show(host, (widget := SplitKV([300, 100], "flash_mla")))
+    page.locator(".sg-widget").press("ArrowDown")
+    host.alive = False
+    page.evaluate("id => sglabHost.models.get(id).emit('comm:close')", widget.model_id)
+    page.locator(".sg-widget").press("+")
+    expect(page.get_by_role("alert")).to_contain_text("What was loaded stays")
+    expect(page.locator(".skv-gantt")).to_be_visible()
+    expect(page.get_by_label("Tokens of request 0")).to_have_value("300")
+
+
 def test_lengths_are_written_in_runs(host: Host) -> None:
     widget = SplitKV([300], "flash_mla")
     page = show(host, widget)
@@ -313,13 +351,16 @@ def test_a_saved_page_steps_and_shows_arrays_without_python(page: Page, tmp_path
     page.locator(".sg-widget").press("Home")
     expect(page.locator("output.sg-sentence")).to_have_text("Nothing is launched yet.")
     page.locator(".sg-widget").press("ArrowRight")
-    expect(page.locator("output.sg-sentence")).to_contain_text("FlashMLA: wave 1")
+    expect(page.locator("output.sg-sentence")).to_contain_text("FlashMLA: ")
     first = str(widget.plans["flash_mla"].arrays["begin_req_idx"].tolist()[0])
     expect(page.locator(".skv-values").first).to_contain_text(first)
     box = page.locator(".skv-bars").bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + 60, box["y"] + 80)
     expect(page.locator(".sg-details")).to_contain_text("Request r0")
+    page.locator(".sg-widget").press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("select the next request")
+    expect(page.get_by_role("dialog")).not_to_contain_text("lengthen")  # a page cannot plan
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -164,3 +164,21 @@ def calls(run: Callable[[], object]) -> int:
     finally:
         sys.setprofile(None)
     return count
+
+
+@pytest.mark.parametrize(
+    ("name", "heads", "kv_heads", "said"),
+    [
+        ("flash_mla", 16, 1, "16 query heads of one KV head"),
+        ("flashinfer_mla", 128, 1, "64 query heads"),
+        ("flashinfer_mla", 100, 1, "up to 64 query heads"),
+        ("cutlass_mla_individual", 128, 1, "64 query heads: one CTA of the pair"),
+        ("cutlass_mla_individual", 16, 1, "up to 16 query heads: one CTA of the pair"),
+        ("flash_attention_3", 32, 8, "4 query heads of one KV head"),
+        ("flashinfer_decode", 8, 8, "1 query head of one KV head"),
+        ("flashinfer_prefill", 32, 8, "4 query heads of one KV head"),
+    ],
+)
+def test_a_head_block_holds_no_more_heads_than_there_are(name: str, heads: int, kv_heads: int, said: str) -> None:
+    plan = PLANNERS[name]([300, 40], num_heads=heads, num_kv_heads=kv_heads, sm_count=132)
+    assert plan.head_block_is == said

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -93,13 +95,59 @@ def test_a_long_request_gets_larger_tiles_by_default() -> None:
     assert sum(tensor.array.nbytes for tensor in widget._tensors.values()) < 5_000_000
 
 
+def test_a_short_request_after_a_long_one_gets_the_kernel_s_tiles_again() -> None:
+    widget = OnlineSoftmax(
+        sglab.decode_batch([40_000, 300], num_heads=1, kind="mha", head_dim=32), implementation="reference"
+    )
+    widget.edit(request=1)
+    assert widget.question["tile"] == 64
+
+
 def test_partials_of_the_sm100_kernel_are_offered_for_an_mla_batch_and_say_so() -> None:
     batch = sglab.decode_batch([150], num_heads=16, page_size=64, dtype="bfloat16", seed=1)
     widget = OnlineSoftmax(batch, kernel="mla_decode_sm100", num_splits=2)
     assert widget.run["kernels"] == ["decode_attention_fwd", "mla_decode_sm100"]
     assert widget.question["tile"] == 128
     assert widget.header["badge"]["text"] == "mla_decode_sm100: emulated sm_100a · tiles: torch"
+    widget.edit(kernel="decode_attention_fwd")
+    assert widget.question["tile"] == 64  # each kernel's own
+    widget.edit(tile=32)
+    widget.edit(kernel="mla_decode_sm100")
+    assert widget.question["tile"] == 32  # what the reader chose
     before = widget.revision
     with pytest.raises(ValueError, match="order: expected not masked with mla_decode_sm100"):
         widget.edit(order="masked")
     assert widget.revision == before
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"num_heads": 4, "kv_lora_rank": 64, "qk_rope_head_dim": 16}, "needs MLA with rows of 512 + 64 columns"),
+        ({"num_heads": 4, "num_kv_heads": 2, "kind": "mha", "head_dim": 64}, "needs MLA with rows of 512 + 64 columns"),
+        ({"num_heads": 4, "dtype": "float32"}, "takes 16-bit values only"),
+        ({"num_heads": 4, "logit_cap": 30.0}, "has no logit cap"),
+    ],
+)
+def test_where_the_sm100_kernel_cannot_run_the_page_and_the_error_say_why(options: dict[str, Any], why: str) -> None:
+    batch = sglab.decode_batch([40], **options)
+    widget = OnlineSoftmax(batch, implementation="reference")
+    assert widget.run["refused"] == {"mla_decode_sm100": why}
+    with pytest.raises(ValueError, match=f"mla_decode_sm100 {re.escape(why)}"):
+        widget.edit(kernel="mla_decode_sm100")
+
+
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    widget = make(request=np.int64(1), num_splits=torch.tensor(2), scale_by=np.float32(4))
+    assert (widget.question["request"], widget.question["num_splits"], widget.question["scale_by"]) == (1, 2, 4.0)
+    for wrong in (2.0, True, "2"):
+        with pytest.raises(ValueError, match=f"num_splits: expected an integer from 1 to 32, got {wrong!r}"):
+            make(num_splits=wrong)
+    with pytest.raises(ValueError, match="scale_by: expected a factor above 0, at most 1024, got '4'"):
+        make(scale_by="4")
+
+
+def test_the_page_hears_of_a_logit_cap() -> None:
+    capped = sglab.decode_batch([40], num_heads=2, kind="mha", head_dim=32, logit_cap=30.0)
+    assert OnlineSoftmax(capped, implementation="reference").run["logitCap"] == 30.0
+    assert make().run["logitCap"] == 0.0

@@ -40,6 +40,7 @@ def test_two_suitable_planners_are_shown_by_default() -> None:
 def test_one_token_is_one_token() -> None:
     assert SplitKV([1]).header["subject"].startswith("decode of 1 request, 1 KV token, ")
     assert SplitKV([1, 1]).header["subject"].startswith("decode of 2 requests, 2 KV tokens, ")
+    assert SplitKV([1] * 3000).header["subject"].startswith("decode of 3,000 requests, 3,000 KV tokens, ")
 
 
 def test_a_live_batch_gives_lengths_and_heads() -> None:

@@ -19,7 +19,7 @@ from sglab.planning.set_split_kv import (
     set_split_kv_cluster_aware,
     split_budget,
 )
-from sglab.planning.words import many
+from sglab.planning.words import many, query_heads
 from sglab.planning.workload import Workload
 
 PAGE_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -108,7 +108,7 @@ def _rule(w: Workload, split: SplitKVChoice, sms_per_split: int = 1) -> str:
         divisor = requests if sms_per_split == 1 else f"({sms_per_split} × {requests})"
         budget_is = f"{w.sm_count} SMs // {divisor} = {budget}"
         budget_is += ": a split is a CTA pair" if sms_per_split > 1 else ""
-    capped = f", but no more than the {tiles} tiles" if budget > tiles else ""
+    capped = f", but no more than there are tiles: {tiles}" if budget > tiles else ""
     return (
         f"The longest request has {many(tiles, 'tile')} of {TILE_S} KV tokens. Budget of splits per request: "
         f"{budget_is}{capped}. "
@@ -141,7 +141,7 @@ def _plan(
         LaunchShape(schedule.grid, CLUSTER_SIZE, 1, w.sm_count),
         units,
         rule=rule,
-        head_block_is="64 query heads: one CTA of the pair",
+        head_block_is=f"{query_heads(w.num_heads, 64, blocks=2)}: one CTA of the pair",
         arrays={
             "local_split_kv": ranges.local_split_kv.astype(np.int32),
             "m_block": schedule.m_block.astype(np.int32),

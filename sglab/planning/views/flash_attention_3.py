@@ -8,6 +8,7 @@ from sglab.planning.arith import ceil_div, index_within_group
 from sglab.planning.fa3_num_splits import num_splits_heuristic, prepare_varlen_num_blocks
 from sglab.planning.fa3_tile_size import round_up_headdim, tile_size_fwd_sm90, uses_paged_kv_tma
 from sglab.planning.plan import LaunchShape, Merge, Plan, Units, assemble
+from sglab.planning.words import query_heads
 from sglab.planning.workload import Workload
 
 QV_HEAD_DIM = 512
@@ -54,7 +55,7 @@ def fa3(w: Workload) -> Plan:
         LaunchShape((w.sm_count, 1, 1), 1, 1, w.sm_count),
         units.select(units.token_end > units.token_start),
         rule=_rule(w, num_splits, block_n),
-        head_block_is=f"up to {block_m} query heads of one KV head",
+        head_block_is=f"{query_heads(w.group_size, block_m)} of one KV head",
         arrays={
             "num_splits_dynamic": varlen.num_splits_dynamic,
             "num_m_blocks": varlen.num_m_blocks,

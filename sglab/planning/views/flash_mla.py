@@ -14,6 +14,7 @@ from sglab.planning.flash_mla import (
     split_table,
 )
 from sglab.planning.plan import LaunchShape, Merge, Plan, Units, assemble
+from sglab.planning.words import query_heads
 from sglab.planning.workload import Workload
 
 
@@ -34,7 +35,7 @@ def flash_mla(w: Workload) -> Plan:
         LaunchShape((metadata.num_m_blocks, w.num_kv_heads, metadata.num_sm_parts), 1, 1, w.sm_count),
         Units(block + blocks * part, request, block, split, start, end),
         rule=_rule(metadata),
-        head_block_is="64 query heads of one KV head",
+        head_block_is=f"{query_heads(w.group_size, 64)} of one KV head",
         arrays={
             **{name: metadata.tile_scheduler_metadata[:, column] for column, name in enumerate(FIELDS[:-1])},
             "tile_scheduler_metadata": metadata.tile_scheduler_metadata,

@@ -11,7 +11,7 @@ from sglab.planning.flashinfer_decode import MIN_CHUNK_TOKENS, DecodePlan, decod
 from sglab.planning.flashinfer_prefill import BLOCKS_PER_SM, PrefillPlan, prefill_plan
 from sglab.planning.flashinfer_prefill_sm90 import prefill_sm90_plan
 from sglab.planning.plan import Array, LaunchShape, Merge, Plan, Units, assemble
-from sglab.planning.words import many
+from sglab.planning.words import many, query_heads
 from sglab.planning.workload import Workload
 
 SOURCE = "FlashInfer 0.7.2.post1 attention/scheduler.cuh"
@@ -55,7 +55,7 @@ def decode(w: Workload) -> Plan:
         LaunchShape((plan.padded_batch_size, w.num_kv_heads, 1), 1, w.ctas_per_sm, w.sm_count),
         units,
         rule=_decode_rule(plan),
-        head_block_is=f"{w.group_size} query heads of one KV head",
+        head_block_is=f"{many(w.group_size, 'query head')} of one KV head",
         arrays=arrays,
         scalars={
             "split_kv": plan.split_kv,
@@ -123,7 +123,7 @@ def prefill(w: Workload) -> Plan:
         LaunchShape((plan.padded_batch_size, 1, w.num_kv_heads), 1, BLOCKS_PER_SM, w.sm_count),
         units,
         rule=_prefill_rule(plan),
-        head_block_is=f"up to {plan.cta_tile_q} query heads of one KV head",
+        head_block_is=f"{query_heads(w.group_size, plan.cta_tile_q)} of one KV head",
         arrays=arrays,
         scalars={
             "split_kv": plan.split_kv,

@@ -7,7 +7,7 @@ import numpy as np
 from sglab.planning.csr import page_indptr
 from sglab.planning.flashinfer_mla import CTA_TILE_Q, mla_plan
 from sglab.planning.plan import LaunchShape, Merge, Plan, Units, assemble
-from sglab.planning.words import many
+from sglab.planning.words import many, query_heads
 from sglab.planning.workload import Workload
 
 
@@ -50,7 +50,7 @@ def mla(w: Workload) -> Plan:
             f"Even shares of all KV tokens on {many(plan.num_blks_y, 'cluster')}, rounded up to {plan.kv_len_limit:,} "
             "tokens (kv_len_limit): no work unit is longer, and each goes to the cluster with the least cost so far."
         ),
-        head_block_is="64 query heads",
+        head_block_is=query_heads(w.num_heads, 64),
         arrays={name: getattr(plan, name) for name in (*works, "kv_end", *merges, "plan_info")},
         scalars={
             "num_blks_x": plan.num_blks_x,

@@ -12,7 +12,7 @@ from sglab.planning.mla_dims import LATENT_DIM, NUM_HEADS
 from sglab.planning.mla_sm100 import PAGE_SIZES, MlaSm100Plan, launch_grid, mla_sm100_plan
 from sglab.planning.plan import LaunchShape, Merge, Plan, Units, assemble
 from sglab.planning.set_split_kv import CLUSTER_SIZE, TILE_S
-from sglab.planning.words import many
+from sglab.planning.words import many, query_heads
 from sglab.planning.workload import Workload
 
 
@@ -45,7 +45,7 @@ def mla_sm100(w: Workload) -> Plan:
         LaunchShape(grid, CLUSTER_SIZE, 1, w.sm_count),
         units,
         rule=_sm100_rule(plan, max(w.sm_count // CLUSTER_SIZE, 1)),
-        head_block_is="64 query heads: one CTA of the pair",
+        head_block_is=f"{query_heads(w.num_heads, 64, blocks=2)}: one CTA of the pair",
         arrays={"num_splits": plan.num_splits},
         scalars={
             "max_splits": plan.max_splits,
@@ -93,7 +93,7 @@ def mla_sm90(w: Workload) -> Plan:
         LaunchShape((blocks, plan.parts, 1), 1, 1, w.sm_count),
         units,
         rule=_rule_of(plan),
-        head_block_is="64 query heads",
+        head_block_is=query_heads(w.num_heads, 64),
         arrays={"works": plan.works, "split_requests": plan.split_requests, "slot_indptr": plan.slot_indptr},
         scalars={"limit": plan.limit, "parts": plan.parts, "slots": plan.slots},
         workspace_bytes=plan.slots * w.num_heads * (LATENT_DIM + 1) * 4,

@@ -30,6 +30,16 @@ describe("History", () => {
     expect(value()).toBe(2);
   });
 
+  it("forgets a change that came to nothing", () => {
+    const { history, set, value } = counter();
+    set(1);
+    const refused = { undo: () => set(-1), redo: () => set(-2) };
+    history.did(refused);
+    history.forget(refused);
+    history.undo();
+    expect(value()).toBe(0);
+  });
+
   it("forgets what was taken back once something else is done", () => {
     const { history, set, value } = counter();
     set(1);

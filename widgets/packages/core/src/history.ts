@@ -37,6 +37,11 @@ export class History {
     this.#last = now;
   }
 
+  /** A change that was told of has come to nothing: it costs no undo. */
+  forget({ undo, redo }: Deed): void {
+    this.#done = this.#done.filter((deed) => deed.undo !== undo || deed.redo !== redo);
+  }
+
   /** What `run` changes, until it is over, is no deed of its own. */
   quietly(run: () => unknown): unknown {
     this.#quiet += 1;

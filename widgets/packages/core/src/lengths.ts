@@ -6,10 +6,11 @@ const MOST = 4096;
 export function parseLengths(text: string): number[] | null {
   const lengths: number[] = [];
   for (const part of text.split(/[\s,;]+/).filter(Boolean)) {
-    const match = /^(\d+)(?:[x×*](\d+))?$/.exec(part);
-    const length = Number(match?.[1]);
+    const match = /^(\d[\d_]*(?:\.\d*)?(?:e\+?\d+)?)(?:[x×*](\d+))?$/i.exec(part);
+    const length = Number(match?.[1]?.replaceAll("_", ""));
     const times = Number(match?.[2] ?? 1);
-    if (!match || length < 1 || times < 1 || lengths.length + times > MOST) return null;
+    if (!match || !Number.isSafeInteger(length) || length < 1) return null; // 1e6 and 2.0 are integers, too
+    if (times < 1 || lengths.length + times > MOST) return null;
     for (let i = 0; i < times; i++) lengths.push(length);
   }
   return lengths.length ? lengths : null;

@@ -59,7 +59,7 @@ export function makeControls(
   disposer.listen(factor, "change", () => ask({ scale_by: Number(factor.value) }));
 
   const keys = askSelect(disposer, "Keys", ORDERS_OF_KEYS, (order) => ask({ order }));
-  const kernel = askSelect(disposer, "Kernel", KERNELS, (picked) => ask({ kernel: picked }));
+  const kernel = askSelect(disposer, "Partials of", KERNELS, (picked) => ask({ kernel: picked }));
 
   const group = (...parts: HTMLElement[]) => h("span", { class: "sgs-group" }, ...parts);
   const parts: HTMLElement[] = [h("label", {}, "recurrence", formula), h("label", {}, "merge", rule)];
@@ -91,7 +91,12 @@ export function makeControls(
       head.show(question.head, 0, info.numHeads - 1);
       splits.show(question.num_splits, 1, info.maxSplits);
       tile.show(question.tile, 1);
-      for (const option of kernel.options) option.disabled = !info.kernels.includes(option.value);
+      for (const option of kernel.options) {
+        const name = option.value as keyof typeof KERNELS;
+        option.disabled = !info.kernels.includes(name);
+        const why = info.refused?.[name];
+        option.textContent = option.disabled && why ? `${name}: ${why}` : KERNELS[name];
+      }
       for (const option of keys.options)
         option.disabled = option.value === "masked" && question.kernel === "mla_decode_sm100";
       keys.value = question.order;

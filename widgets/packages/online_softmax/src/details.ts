@@ -45,6 +45,9 @@ export function splitDetails(
         ? `[${format.count(first.start)}, ${format.count(last.end)}): ${format.count(last.end - first.start)}`
         : "none: there are fewer keys than the splits before it could hold",
     ],
+    ...(held === "kernel"
+      ? []
+      : ([["it stands for", "no keys: so float64 counts it"]] as [string, string][])),
     ["tiles", steps ? String(steps.last - steps.first + 1) : "0"],
     ["comes from", origin(recorded.question.kernel, formula, held, steps !== undefined)],
     ["LSE", lse(result.computed.lse, "e")],

@@ -76,8 +76,8 @@ export const RULES = {
     right: true,
     text: "LSE = M + log2 Σ exp2(LSEᵢ − M) · O = Σ exp2(LSEᵢ − LSE)·Oᵢ",
     why:
-      "LSE are in base 2 here, converted on the way in and out. All empty gives O = 0, LSE = −inf. " +
-      "An empty partial's O is still multiplied, by 0: a NaN in it survives.",
+      "LSE are in base 2 here, converted on the way in and out. All empty gives O = 0, LSE = −inf; " +
+      "+inf is no empty partial here: it makes NaN. An empty partial's O is still multiplied, by 0: a NaN in it survives.",
   },
   merge_state_v2: {
     label: "merge_state_v2 (natural)",

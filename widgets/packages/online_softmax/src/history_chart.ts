@@ -92,7 +92,7 @@ function axes(
 ): SVGElement[] {
   const text = (at: { x: number; y: number; "text-anchor": string }, said: string) =>
     s("text", { ...at, class: "sgs-axis" }, said);
-  const ends = [high, low].map((at) => Number((chart.logarithmic ? 10 ** at : at).toPrecision(3)));
+  const ends = [high, low].map((at) => rounded(chart.logarithmic ? 10 ** at : at));
   const [upper, lower] = (chart.axis ?? ((values) => values.map(chart.text)))(ends) as [string, string];
   const left = { x: LEFT - 4, "text-anchor": "end" };
   const below = { y: HEIGHT - 3, "text-anchor": "middle" };
@@ -105,6 +105,11 @@ function axes(
       : []),
     text(middle, steps > 1 ? "tile" : "tile 1"),
   ];
+}
+
+/** To three digits, and never before the decimal point: other charts write the same number out. */
+export function rounded(value: number): number {
+  return Number(Math.abs(value) >= 1000 ? value.toFixed(0) : value.toPrecision(3));
 }
 
 function cross(x: number, y: number): string {

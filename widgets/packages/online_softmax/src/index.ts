@@ -4,6 +4,7 @@ import type { ONLINE_SOFTMAX, Question } from "./protocol";
 import "./online_softmax.css";
 import {
   type Context,
+  type Deed,
   defineWidget,
   framed,
   h,
@@ -123,8 +124,9 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
     other.textContent = `show request ${asked}`;
   });
 
-  async function ask(change: Partial<Question>): Promise<void> {
-    if (asking) return;
+  /** Returns whether it was recorded. */
+  async function ask(change: Partial<Question>): Promise<boolean> {
+    if (asking) return false;
     asking = true;
     frame.clearNotice();
     frame.root.setAttribute("aria-busy", "true");
@@ -132,9 +134,11 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
     progress.hidden = false;
     try {
       await source.call("edit", { ...change });
+      return true;
     } catch (error) {
       frame.notify("error", (error as Error).message);
       if (model.recorded) controls.show(choices, model.recorded);
+      return false;
     } finally {
       asking = false;
       frame.root.removeAttribute("aria-busy");
@@ -147,8 +151,9 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
     const { question } = model.recorded ?? {};
     const before =
       question && Object.fromEntries(Object.keys(asked).map((key) => [key, question[key as keyof Question]]));
-    void ask(asked);
-    if (before) history.did({ undo: () => ask(before), redo: () => ask(asked) });
+    const deed: Deed | undefined = before && { undo: () => ask(before), redo: () => ask(asked) };
+    if (deed) history.did(deed);
+    void ask(asked).then((done) => done || (deed && history.forget(deed)));
   }
 
   /** Something that the page does by itself, to be taken back. */

@@ -2,12 +2,11 @@
 
 import { cssBackground, h, lookOf, s, type Theme } from "@sglab/core";
 import type { Order, Plan } from "./merge";
-import { type Box, boxesOf } from "./merge_layout";
+import { type Box, layoutOf, NODE } from "./merge_layout";
 import { type Base, errorText, isBad, number } from "./numbers";
 import { nodeName } from "./steps";
 
 const LEVEL = { most: 74, least: 62 };
-const NODE = 56;
 const MAX_HEIGHT = 374; // of .sgs-tree-box, without its padding
 const SCROLL_BAR = 16;
 
@@ -42,24 +41,21 @@ export function treeView(
   room: number,
   press: (node: number) => void,
 ): HTMLElement {
-  const rows = 1 + Math.max(...boxesOf(shown.plan, shown.splits, width).map(({ row }) => row));
+  const rows = 1 + Math.max(...layoutOf(shown.plan, shown.splits, width).boxes.map(({ row }) => row));
   const fitting = Math.floor((room - NODE) / Math.max(1, rows - 1));
   const level = Math.max(LEVEL.least, Math.min(LEVEL.most, fitting));
   const height = (rows - 1) * level + NODE;
   const inner = height > MAX_HEIGHT ? width - SCROLL_BAR : width;
-  const boxes = boxesOf(shown.plan, shown.splits, inner);
+  const { boxes, link } = layoutOf(shown.plan, shown.splits, inner);
   const centre = (node: number) => {
     const { x, wide, row } = boxes[node] as Box;
     return { x, y: row * level, wide };
   };
   const links = s("svg", { width: inner, height, "aria-hidden": "true", class: "sgs-links" });
   shown.plan.forEach((taken, k) => {
-    const to = centre(shown.splits + k);
     const ready = shown.nodes[shown.splits + k]?.ready;
     for (const node of taken) {
-      const from = centre(node);
-      const [top, bottom] = [from.y + NODE, to.y];
-      const d = `M${from.x},${top}C${from.x},${(top + bottom) / 2} ${to.x},${(top + bottom) / 2} ${to.x},${bottom}`;
+      const d = link(node, shown.splits + k, level);
       links.append(s("path", { d, class: ready ? "sgs-link" : "sgs-link sgs-pending" }));
     }
   });

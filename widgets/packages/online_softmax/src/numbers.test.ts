@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
+import { rounded } from "./history_chart";
 import { planOf } from "./merge";
-import { boxesOf } from "./merge_layout";
+import { layoutOf } from "./merge_layout";
 import { errorText, isBad, lse, number, top } from "./numbers";
 
 test.each([
@@ -28,10 +29,14 @@ test("errors: percent where they are large, and NaN is bad", () => {
   expect([1e-3, 1e-2, Number.NaN].map(isBad)).toEqual([false, true, true]);
 });
 
+test("an axis never rounds before the decimal point", () => {
+  expect([2310.6, 25.16, -0.39372].map(rounded)).toEqual([2311, 25.2, -0.394]);
+});
+
 test("the tree's boxes of one row never overlap and stay within the width", () => {
   for (const order of ["fold", "tree", "once"] as const)
     for (let leaves = 2; leaves <= 12; leaves++) {
-      const boxes = boxesOf(planOf(order, leaves), leaves, 900);
+      const { boxes } = layoutOf(planOf(order, leaves), leaves, 900);
       for (const box of boxes) {
         expect(box.x - box.wide / 2).toBeGreaterThanOrEqual(0);
         expect(box.x + box.wide / 2).toBeLessThanOrEqual(900);

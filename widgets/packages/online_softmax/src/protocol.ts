@@ -32,6 +32,10 @@ export interface RunInfo {
   maxSplits: number;
   /** Kernels that can run on this batch. */
   kernels: string[];
+  /** Why one of the others cannot, by its name; absent in older pages. */
+  refused?: Record<string, string>;
+  /** Scores are capped by tanh at this, in natural logits; 0 or absent: they are not. */
+  logitCap?: number;
 }
 
 export const ONLINE_SOFTMAX = protocol("online_softmax", 1, COMMON, {

@@ -54,7 +54,7 @@ function equations(
   return [
     [
       "scores",
-      base === "2" ? "s = q·Kᵀ · scale · log2e" : "s = q·Kᵀ · scale",
+      scoreFormula(base, recorded.info.logitCap ?? 0),
       `${format.plural(tile.end - tile.start, "key")}, largest ${m(after.tileTop)}`,
     ],
     shifted
@@ -73,6 +73,12 @@ function equations(
       `d′ = ${rescaled ? `${number(after.rescale)}·` : ""}${number(before.total)} + ${number(after.tileTotal)} = ${number(after.total)}`,
     ],
   ];
+}
+
+/** How a key's score comes about; a batch with a logit cap passes it through tanh. */
+export function scoreFormula(base: Base, cap: number): string {
+  const natural = cap > 0 ? `${number(cap)}·tanh(q·Kᵀ · scale / ${number(cap)})` : "q·Kᵀ · scale";
+  return `s = ${natural}${base === "2" ? " · log2e" : ""}`;
 }
 
 function bracket(text: string): string {

@@ -40,7 +40,7 @@ export function levels(low: number, high: number): number[] {
 
 export type Scale = (value: number) => number;
 
-/** One stem per key, or per pixel the largest of its keys. */
+/** One stem per key from `floor`, or per pixel one that holds those of all its keys. */
 export function stems(
   scores: ArrayLike<number>,
   from: number,
@@ -51,18 +51,25 @@ export function stems(
 ): string {
   const parts: string[] = [];
   let pixel = Number.NaN;
+  let low = Number.POSITIVE_INFINITY;
   let high = Number.NEGATIVE_INFINITY;
   const flush = () => {
-    if (Number.isFinite(high)) parts.push(`M${pixel + 0.5},${floor.toFixed(1)}V${y(high).toFixed(1)}`);
+    if (low > high) return; // all masked
+    const [from, to] = [Math.min(y(high), floor), Math.max(y(low), floor)];
+    parts.push(`M${pixel + 0.5},${from.toFixed(1)}V${to.toFixed(1)}`);
   };
   for (let token = from; token < to; token++) {
     const at = Math.floor(x(token + 0.5));
     if (at !== pixel) {
       flush();
       pixel = at;
+      low = Number.POSITIVE_INFINITY;
       high = Number.NEGATIVE_INFINITY;
     }
-    high = Math.max(high, scores[token] as number);
+    const score = scores[token] as number;
+    if (!Number.isFinite(score)) continue;
+    low = Math.min(low, score);
+    high = Math.max(high, score);
   }
   flush();
   return parts.join("");

@@ -63,6 +63,19 @@ describe("steps", () => {
   });
 });
 
+test("a tile of one token, and a merge of all at once, are said as one would", () => {
+  const tiles = [
+    { split: 0, start: 0, end: 1 },
+    { split: 1, start: 1, end: 2 },
+    { split: 2, start: 2, end: 3 },
+  ];
+  const three = { ...recorded, splits: 3, tiles, steps: tiles.map((_, i) => ({ first: i, last: i })) };
+  const once = { recorded: three, formula: "online", plan: [[0, 1, 2]], base: "e", selectedSplit: () => 1 };
+  const { track } = stepsOf(once as unknown as Parameters<typeof stepsOf>[0]);
+  expect(track.describe(1)).toContain("Split 0, token 0: 1 score");
+  expect(track.describe(track.length)).toBe("Merge 1 of 1: s0…s2 at once.");
+});
+
 test("a node is named by its leaves", () => {
   expect([[2], [0, 1], [0, 1, 2], [0, 2]].map(nodeName)).toEqual(["s2", "s0+s1", "s0…s2", "s0+s2"]);
 });

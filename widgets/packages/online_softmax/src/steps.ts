@@ -100,8 +100,10 @@ function sentence({ recorded, formula, plan, base }: Shown, moment: Moment): str
     }
     case "merge": {
       const below = leavesOf(plan, recorded.splits);
-      const names = (plan[moment.index] as number[]).map((node) => nodeName(below[node] as number[]));
-      return `Merge ${moment.index + 1} of ${plan.length}: ${names.join(" with ")}.`;
+      const taken = (plan[moment.index] as number[]).map((node) => below[node] as number[]);
+      const what =
+        taken.length > 2 ? `${nodeName(taken.flat())} at once` : taken.map(nodeName).join(" with ");
+      return `Merge ${moment.index + 1} of ${plan.length}: ${what}.`;
     }
     case "tile":
       return tileSentence(recorded, formula, moment.step, moment.phase, base);
@@ -119,7 +121,7 @@ function tileSentence(
   const state = recorded.state(formula, step);
   const first = recorded.steps[tile.split]?.first === step;
   const before = first ? Number.NEGATIVE_INFINITY : recorded.state(formula, step - 1).top;
-  const where = `Split ${tile.split}, tokens ${format.count(tile.start)} to ${format.count(tile.end - 1)}`;
+  const where = `Split ${tile.split}, ${tokens(tile)}`;
   switch (phase) {
     case "scores":
       return `${where}: ${format.plural(tile.end - tile.start, "score")}, the largest ${topText(state.tileTop, base)}.`;
@@ -132,6 +134,12 @@ function tileSentence(
     case "sum":
       return `${where}: ${grown(formula, before, state, base)}the weights add ${number(state.tileTotal)}; d = ${number(state.total)}.`;
   }
+}
+
+/** "tokens 64 to 127", or the only one. */
+function tokens({ start, end }: { start: number; end: number }): string {
+  if (end - start === 1) return `token ${format.count(start)}`;
+  return `tokens ${format.count(start)} to ${format.count(end - 1)}`;
 }
 
 /** What a whole tile did to the maximum, for those who step tile by tile. */

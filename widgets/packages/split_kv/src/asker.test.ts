@@ -66,3 +66,15 @@ test("what is to be looked at while a question is open is looked at after the la
   await answer(new Error("no"));
   expect(looked).toEqual(["idle", "second"]);
 });
+
+test("those whose question is refused are told, and no others", async () => {
+  const { asker, answer } = made();
+  const refused: string[] = [];
+  asker.ask({ seq_lens: [1] }, () => refused.push("first"));
+  asker.ask({ seq_lens: [2] }, () => refused.push("second"));
+  asker.ask({ planners: ["b"] }, () => refused.push("third"));
+  await answer();
+  expect(refused).toEqual([]);
+  await answer(new Error("no"));
+  expect(refused).toEqual(["second", "third"]);
+});

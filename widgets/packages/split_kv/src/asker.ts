@@ -10,7 +10,8 @@ export interface Edit {
 
 export interface Asker {
   readonly busy: boolean;
-  ask(edit: Edit): void;
+  /** `refused` is called when it, or the question that it became a part of, is refused. */
+  ask(edit: Edit, refused?: () => void): void;
   /** Looks at what another has changed: now, or after the last answer, which may have been given before that change. */
   afterwards(look: () => void): void;
 }
@@ -22,9 +23,10 @@ export function makeAsker(
   failed: (error: unknown) => void,
 ): Asker {
   let waiting: Edit | undefined;
+  let hopes: (() => void)[] = []; // of what waits
   let busy = false;
   let later: (() => void) | undefined;
-  const run = async (edit: Edit) => {
+  const run = async (edit: Edit, refused: (() => void)[]) => {
     busy = true;
     const asked = performance.now();
     try {
@@ -33,11 +35,13 @@ export function makeAsker(
       answered(answer, asked, waiting);
     } catch (error) {
       busy = waiting !== undefined;
+      for (const tell of refused) tell();
       failed(error);
     }
-    const next = waiting;
+    const [next, theirs] = [waiting, hopes];
     waiting = undefined;
-    if (next) await run(next);
+    hopes = [];
+    if (next) await run(next, theirs);
     else {
       const look = later;
       later = undefined;
@@ -48,9 +52,13 @@ export function makeAsker(
     get busy() {
       return busy;
     },
-    ask(edit) {
-      if (!busy) void run(edit);
-      else waiting = { ...waiting, ...edit, question: { ...waiting?.question, ...edit.question } };
+    ask(edit, refused) {
+      const told = refused ? [refused] : [];
+      if (!busy) void run(edit, told);
+      else {
+        waiting = { ...waiting, ...edit, question: { ...waiting?.question, ...edit.question } };
+        hopes.push(...told);
+      }
     },
     afterwards(look) {
       if (busy) later = look;

@@ -1,9 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { barLayout, barOf, cutsOf, LABEL_HEIGHT, requestAt, topFor } from "./bars";
+import { barLayout, barOf, cutsOf, LABEL_HEIGHT, labelEvery, requestAt, topFor } from "./bars";
 import type { Work } from "./data";
 
 describe("bars", () => {
   const layout = barLayout(456, 122, 4, 1000);
+
+  test("are labelled as often as their labels have room", () => {
+    expect([100, 20, 10, 0.3].map((column) => labelEvery(column, 14))).toEqual([1, 2, 4, 128]);
+    expect(labelEvery(0.3, 33)).toBe(256); // "r2944" beside "r2816"
+  });
 
   test("columns share the width, at most 150 wide, and leave room for labels", () => {
     expect(layout.column).toBe(100);

@@ -14,7 +14,7 @@ export interface BarLayout {
 }
 
 const LEFT = 46;
-const RIGHT = 10;
+export const RIGHT = 10;
 export const LABEL_HEIGHT = 16;
 
 export function barLayout(width: number, height: number, requests: number, top: number): BarLayout {
@@ -36,6 +36,11 @@ export function barOf({ plot, column, gap, top }: BarLayout, request: number, le
     width: Math.max(1, column - gap),
     height,
   };
+}
+
+/** Every how many requests there is room for a label that is `wide`: a power of two, so that few move in a drag. */
+export function labelEvery(column: number, wide: number): number {
+  return 2 ** Math.max(0, Math.ceil(Math.log2(Math.max(34, wide + 8) / column)));
 }
 
 /** The request whose column holds x, or -1. */

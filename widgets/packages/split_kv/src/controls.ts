@@ -31,7 +31,7 @@ export function makeControls(
     if (parsed) ask({ seq_lens: parsed });
     else
       complain(
-        `Lengths: write tokens per request, such as 300, 1000, 77 or 4096×32; got "${lengths.value}".`,
+        `Lengths: write tokens per request, such as 300, 1000, 77 or 4096×32; got "${short(lengths.value)}".`,
       );
   });
 
@@ -144,6 +144,11 @@ export function makeControls(
       measured.title = `Measured here: from the change to the redrawn page, ${format.plural(requests, "request")}`;
     },
   };
+}
+
+/** What was typed, as far as a message has room for it. */
+function short(text: string): string {
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }
 
 /** Never over what is being typed. */

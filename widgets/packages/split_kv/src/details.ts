@@ -20,10 +20,15 @@ export function unitRows(pane: Pane, work: Work, i: number): Row[] {
     ["head block", `${at("headBlock")}: ${pane.headBlockIs}`],
     ["CTA", pane.clusterSize > 1 ? `${at("cta")} of cluster ${at("cluster")}` : String(at("cta"))],
     ["SM", pane.ctasPerSm > 1 ? `${at("sm")}, slot ${at("slot")}` : String(at("sm"))],
-    ["wave", String(at("wave") + 1)], // counted from 1, as the readout and the marks count them
+    ["round", `${at("wave") + 1}: the ${ordinal(at("wave") + 1)} work unit there`], // as the marks count them
     ["modelled time", `${format.count(at("start"))} to ${format.count(at("end"))} KV tokens`],
   ];
   return rows;
+}
+
+function ordinal(n: number): string {
+  const endings: Record<number, string> = { 1: "st", 2: "nd", 3: "rd" };
+  return `${n}${(Math.floor((n % 100) / 10) !== 1 && endings[n % 10]) || "th"}`;
 }
 
 function splitsOf(work: Work, request: number): number {

@@ -4,6 +4,7 @@ import type { SPLIT_KV } from "./protocol";
 import "./split_kv.css";
 import {
   type Context,
+  type Deed,
   defineWidget,
   framed,
   h,
@@ -20,7 +21,7 @@ import {
   watchTheme,
   whenInSight,
 } from "@sglab/core";
-import type { Selection } from "@sglab/protocol";
+import type { Numbers, Selection } from "@sglab/protocol";
 import { arrayList } from "./arrays";
 import { type Edit, makeAsker } from "./asker";
 import { makeControls } from "./controls";
@@ -38,12 +39,17 @@ const HINT = "Press a bar or a work unit, or the ↓ key, to select a request an
 function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): void {
   const planners = source.get("planners");
   let plans: Plans | undefined;
+  let planned: Numbers = new Int32Array(); // the lengths that the shown plans are of: the bars' are ahead of them in a drag
   let timeline: Timeline | undefined;
   let focused = 0;
   let picked = -1;
   let shownLegend = "";
   let arraysTimer: ReturnType<typeof setTimeout> | undefined;
 
+  const lengthKeys = [
+    { keys: ["+", "="], label: "lengthen the selected request by an eighth", run: () => scaleLength(9 / 8) },
+    { keys: ["-"], label: "shorten it by a ninth", run: () => scaleLength(8 / 9) },
+  ];
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
     source,
@@ -55,12 +61,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
       { keys: ["ArrowUp"], label: "select the previous request", run: () => stepRequest(-1) },
       { keys: ["."], label: "next work unit of the request", run: () => stepUnit(1) },
       { keys: [","], label: "previous work unit of the request", run: () => stepUnit(-1) },
-      {
-        keys: ["+", "="],
-        label: "lengthen the selected request by an eighth",
-        run: () => scaleLength(9 / 8),
-      },
-      { keys: ["-"], label: "shorten it by a ninth", run: () => scaleLength(8 / 9) },
+      ...(source.live ? lengthKeys : []), // a saved page cannot plan
       ...(plans?.shown ?? []).slice(0, 9).map(({ pane }, i) => ({
         keys: [String(i + 1)],
         label: `focus ${pane.title}`,
@@ -77,28 +78,34 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
       knownRevision = answer.revision;
       const next = plansOf(answer);
       // what was dragged meanwhile stays as it is: Python hears of it next
-      if (waiting?.seq_lens?.length === next.lens.length) next.lens.set(waiting.seq_lens);
-      show(next);
+      show(next, waiting?.seq_lens);
       const milliseconds = performance.now() - asked;
       frame.root.dataset.replanMs = milliseconds.toFixed(1);
       if (plans) controls.measured(milliseconds, plans.lens.length);
     },
     (error) => {
       frame.notify("error", (error as Error).message);
-      void reload();
+      plans?.lens.set(planned); // a bar that was dragged goes back, also when Python answers no more
+      draw.schedule();
+      if (source.connection !== "lost") void reload();
     },
   );
   let knownRevision = -1;
 
   const history = historyOf(disposer);
-  const ask = (edit: Edit) => {
+  const ask = (edit: Edit, refused?: () => void) => {
     frame.clearNotice();
-    asker.ask(edit);
+    asker.ask(edit, refused);
   };
   /** `key`: as in Deed. */
   const change = (edit: Edit, before = plans && beforeEdit(plans, edit), key?: string) => {
-    ask(edit);
-    if (before) history.did({ undo: () => ask(before), redo: () => ask(edit), ...(key && { key }) });
+    const deed: Deed | undefined = before && {
+      undo: () => ask(before),
+      redo: () => ask(edit),
+      ...(key && { key }),
+    };
+    ask(edit, () => deed && history.forget(deed));
+    if (deed) history.did(deed);
   };
   const setLength = (request: number, length: number) => {
     if (!plans || !source.live) return;
@@ -177,8 +184,9 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
   }
 
   function captionBars(): void {
-    const title = plans?.shown[focused]?.pane.title ?? "";
-    caption.textContent = `KV tokens of each request · ×n: into n splits by ${title}`;
+    const pane = plans?.shown[focused]?.pane;
+    const splits = pane && pane.error === undefined ? ` · ×n: into n splits by ${pane.title}` : "";
+    caption.textContent = `KV tokens of each request${splits}`;
   }
 
   function pickUnit(unit: number): void {
@@ -260,12 +268,15 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     clearTimeout(arraysTimer);
   });
 
-  function show(next: Plans): void {
+  /** `ahead`: the lengths that Python hears of next. */
+  function show(next: Plans, ahead?: number[]): void {
     const first = plans === undefined;
     const atEnd = first || transport.position === transport.track.length;
     const before = plans?.shown[focused]?.pane.name;
     const same = next.shown.findIndex(({ pane }) => pane.name === before);
     plans = next;
+    planned = next.lens.slice();
+    if (ahead?.length === next.lens.length) next.lens.set(ahead);
     focused = same >= 0 ? same : Math.min(focused, next.shown.length - 1);
     picked = -1;
     timeline = timelineOf(
@@ -282,7 +293,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     if (first) showArrays();
     else arraysTimer = setTimeout(showArrays, ARRAYS_AFTER_MS); // not between two steps of a drag
     transport.load(timeline.track, atEnd ? timeline.track.length : transport.position);
-    if (first) transport.setGranularity("wave");
+    if (first) transport.setGranularity("round");
     draw.now();
   }
 
@@ -327,7 +338,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
 function tourSteps(live: boolean): TourStep[] {
   return [
     { key: "Home", text: "to go to the beginning: nothing has run yet." },
-    { key: "ArrowRight", text: "to let one wave of CTAs run; pale work is still to come." },
+    { key: "ArrowRight", text: "to let each SM do its first share; pale work is still to come." },
     { key: "End", text: "to run all of it: the dashed line is where the last CTA ends." },
     { key: "ArrowDown", text: "to select a request: its work stands out in every plan." },
     live

@@ -2,7 +2,7 @@
 
 import { HATCHED_FROM, lookOf, sharedPaint, sizeCanvas, type Theme } from "@sglab/core";
 import type { Numbers } from "@sglab/protocol";
-import { type BarLayout, barOf, cutsOf, LABEL_HEIGHT } from "./bars";
+import { type BarLayout, barOf, cutsOf, LABEL_HEIGHT, labelEvery, RIGHT } from "./bars";
 import type { Work } from "./data";
 
 const CUT_APART = 3.5; // px: closer cuts would hide the bar
@@ -16,7 +16,7 @@ export function paintBars(
   selected: number | undefined,
 ): void {
   const { plot, top } = layout;
-  const context = sizeCanvas(canvas, plot.x + plot.width + 10, plot.y + plot.height + LABEL_HEIGHT);
+  const context = sizeCanvas(canvas, plot.x + plot.width + RIGHT, plot.y + plot.height + LABEL_HEIGHT);
   const paint = sharedPaint();
   const cuts = cutsOf(work, lens.length);
   context.fillStyle = theme.surface;
@@ -69,16 +69,16 @@ function labelBars(
   theme: Theme,
 ): void {
   const { plot, column, gap } = layout;
-  const every = 2 ** Math.max(0, Math.ceil(Math.log2(34 / column)));
+  const wide = context.measureText(`r${requests - 1}`).width;
+  const every = labelEvery(column, wide);
   context.fillStyle = theme.muted;
   context.textBaseline = "top";
   context.textAlign = every > 1 ? "left" : "center";
-  for (let request = 0; request < requests; request += every)
-    context.fillText(
-      `r${request}`,
-      plot.x + request * column + (every > 1 ? 0 : (column - gap) / 2),
-      plot.y + plot.height + 3,
-    );
+  for (let request = 0; request < requests; request += every) {
+    const x = plot.x + request * column + (every > 1 ? 0 : (column - gap) / 2);
+    if (every > 1 && x + wide > plot.x + plot.width + RIGHT) break; // would be cut
+    context.fillText(`r${request}`, x, plot.y + plot.height + 3);
+  }
   context.textAlign = "left";
 }
 

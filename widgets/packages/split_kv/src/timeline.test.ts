@@ -54,20 +54,29 @@ describe("the steps of plans", () => {
   test("say how much runs and is done", () => {
     const { track } = made([A]);
     expect(track.describe(0)).toBe("Nothing is launched yet.");
-    expect(track.describe(1)).toBe("Plan A: wave 1 of 2, 3 running, 0 of 4 work units done.");
-    expect(track.describe(3)).toBe("Plan A: wave 2 of 2, 1 running, 3 of 4 work units done.");
-    expect(track.describe(4)).toBe("Plan A: wave 2 of 2, 0 running, 4 of 4 work units done.");
+    expect(track.describe(1)).toBe("Plan A: 3 running, 0 of 4 work units done.");
+    expect(track.describe(3)).toBe("Plan A: 1 running, 3 of 4 work units done.");
+    expect(track.describe(4)).toBe("Plan A: 0 running, 4 of 4 work units done.");
   });
 
-  test("mark where waves begin, each plan its own", () => {
+  test("mark where rounds begin, each plan its own", () => {
     expect(made([A]).track.marks).toEqual([
-      { at: 1, label: "wave 1 begins" },
-      { at: 3, label: "wave 2 begins" },
+      { at: 1, label: "round 1 begins" },
+      { at: 3, label: "round 2 begins" },
     ]);
     expect(made([A, B]).track.marks).toEqual([
-      { at: 1, label: "wave 1 begins" },
-      { at: 3, label: "wave 2 begins: Plan B" },
-      { at: 4, label: "wave 2 begins: Plan A" },
+      { at: 1, label: "round 1 begins" },
+      { at: 3, label: "round 2 begins: Plan B" },
+      { at: 4, label: "round 2 begins: Plan A" },
+    ]);
+  });
+
+  test("name their moment", () => {
+    const { track } = made([work([[0, 0, 0, 0, 0, 1]])]);
+    expect([0, 1, 2].map((position) => track.time?.(position))).toEqual([
+      "before launch",
+      "0 KV tokens",
+      "1 KV token",
     ]);
   });
 

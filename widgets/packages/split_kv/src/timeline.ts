@@ -1,4 +1,4 @@
-// The steps of the shown plans: every modelled moment at which a work unit starts or ends, and the waves.
+// The steps of the shown plans: every modelled moment at which a work unit starts or ends, and the rounds.
 
 import { countUpTo, format, type Track } from "@sglab/core";
 import type { Plans, Work } from "./data";
@@ -31,22 +31,22 @@ export function timelineOf(
       pane,
       starts: sorted((work as Work).start),
       ends: sorted((work as Work).end),
-      waves: waveStarts(work as Work),
+      rounds: roundStarts(work as Work),
     }));
 
-  const waves = sortedUnique(counts.map((each) => each.waves));
-  const marks = Array.from(waves, (moment) => ({ at: positionOf(moment), label: wavesAt(moment) }));
+  const rounds = sortedUnique(counts.map((each) => each.rounds));
+  const marks = Array.from(rounds, (moment) => ({ at: positionOf(moment), label: roundsAt(moment) }));
 
-  /** "wave 2 begins", of all plans, or "wave 2 begins: TRT-LLM" of some. */
-  function wavesAt(moment: number): string {
-    const begun = counts.flatMap(({ pane, waves }) => {
-      const wave = waves.indexOf(moment);
-      return wave < 0 ? [] : [{ title: pane.title, wave }];
+  /** "round 2 begins", of all plans, or "round 2 begins: TRT-LLM" of some. */
+  function roundsAt(moment: number): string {
+    const begun = counts.flatMap(({ pane, rounds }) => {
+      const round = rounds.indexOf(moment);
+      return round < 0 ? [] : [{ title: pane.title, round }];
     });
-    const first = begun[0]?.wave ?? 0;
-    if (begun.length === counts.length && begun.every(({ wave }) => wave === first))
-      return `wave ${first + 1} begins`;
-    return begun.map(({ title, wave }) => `wave ${wave + 1} begins: ${title}`).join("; ");
+    const first = begun[0]?.round ?? 0;
+    if (begun.length === counts.length && begun.every(({ round }) => round === first))
+      return `round ${first + 1} begins`;
+    return begun.map(({ title, round }) => `round ${round + 1} begins: ${title}`).join("; ");
   }
 
   const describe = (position: number): string => {
@@ -56,11 +56,10 @@ export function timelineOf(
     const name = plans.shown[focused()]?.pane.name;
     const spoken = counts.length > SPOKEN ? counts.filter(({ pane }) => pane.name === name) : counts;
     return spoken
-      .map(({ pane, starts, ends, waves }) => {
-        const wave = `wave ${countUpTo(waves, moment)} of ${waves.length}`;
+      .map(({ pane, starts, ends }) => {
         const done = countUpTo(ends, moment);
         const running = countUpTo(starts, moment) - done;
-        return `${pane.title}: ${wave}, ${format.count(running)} running, ${format.count(done)} of ${format.plural(ends.length, "work unit")} done.`;
+        return `${pane.title}: ${format.count(running)} running, ${format.count(done)} of ${format.plural(ends.length, "work unit")} done.`;
       })
       .join(" ");
   };
@@ -77,7 +76,7 @@ export function timelineOf(
       length: moments.length,
       granularities: [
         { id: "event", label: "start or end" },
-        { id: "wave", label: "wave", stops: Array.from(waves, positionOf) },
+        { id: "round", label: "round", stops: Array.from(rounds, positionOf) },
       ],
       marks,
       describe,
@@ -85,20 +84,23 @@ export function timelineOf(
         ? { name: () => "no plan" }
         : {
             time: (position) =>
-              position > 0 ? `${format.count(momentOf(position))} KV tokens` : "before launch",
+              position > 0 ? format.plural(momentOf(position), "KV token") : "before launch",
           }),
       eventsOfSelection,
     },
   };
 }
 
-/** When each wave first starts on some SM. */
-function waveStarts(work: Work): Float64Array {
+/**
+ * When the n-th work unit of a slot first starts anywhere. Not a wave of the launch, which the totals count: CTAs without
+ * work take part in those, and a persistent CTA does several units.
+ */
+function roundStarts(work: Work): Float64Array {
   const first: number[] = [];
   for (let i = 0; i < work.size; i++) {
-    const wave = work.wave[i] as number;
+    const round = work.wave[i] as number;
     const start = work.start[i] as number;
-    first[wave] = Math.min(first[wave] ?? Number.POSITIVE_INFINITY, start);
+    first[round] = Math.min(first[round] ?? Number.POSITIVE_INFINITY, start);
   }
   return Float64Array.from(first);
 }

@@ -26,7 +26,7 @@ const COLUMNS: Column[] = [
   },
   {
     head: "waves",
-    title: "CTAs launched over CTAs that run at once",
+    title: "CTAs launched, those without work too, over CTAs that run at once",
     text: (pane) => pane.waves.toFixed(2),
     exact: (pane) => `${pane.ctas} CTAs / (${pane.smCount} SMs × ${pane.ctasPerSm})`,
   },
