@@ -49,6 +49,11 @@ class Rows:
     def heads(self) -> int:
         return self.q.shape[1]
 
+    @property
+    def key_bytes(self) -> int:
+        """Of one token's keys alone, in 2 bytes a number: what scoring reads. MLA's row is its key."""
+        return 2 * self.kv_heads * self.k.shape[2]
+
     def logits(self) -> torch.Tensor:
         """[heads, T, T], −inf for keys after the query."""
         scored = torch.einsum("qhd,khd->hqk", self.q, self.k) * self.scale
@@ -126,10 +131,15 @@ def block_scores(rows: Rows) -> torch.Tensor:
     return shared.masked_fill(~whole, -math.inf)
 
 
+def heavy_channels(rows: Rows) -> int:
+    """Of each head; a narrow one has no more than it has."""
+    return min(HEAVY_CHANNELS, rows.q.shape[2])
+
+
 def heavy_scores(rows: Rows) -> torch.Tensor:
-    """[heads, T, T]: products over each head's HEAVY_CHANNELS channels with the largest mean |q| · |k|."""
+    """[heads, T, T]: products over each head's heavy channels, those with the largest mean |q| · |k|."""
     magnitude = rows.q.abs().mean(0) * rows.k.abs().mean(0)
-    heavy = magnitude.topk(min(HEAVY_CHANNELS, magnitude.shape[1]), -1).indices.expand(rows.tokens, -1, -1)
+    heavy = magnitude.topk(heavy_channels(rows), -1).indices.expand(rows.tokens, -1, -1)
     scored = torch.einsum("qhc,khc->hqk", rows.q.gather(2, heavy), rows.k.gather(2, heavy))
     return scored.masked_fill(~causal(rows.tokens), -math.inf)
 
@@ -163,8 +173,10 @@ def by_block(rows: Rows, scores: torch.Tensor, budget: int) -> torch.Tensor:
 
 
 def by_line(rows: Rows, seen: torch.Tensor, budget: int) -> torch.Tensor:
-    """Keys and distances with most probability among the last queries, as many of both, as blocks and columns."""
-    tokens, lines = rows.tokens, min(max(1, budget // BLOCK), rows.tokens)
+    """Keys and distances with most probability among the last queries, as many of both, as blocks and columns; all of
+    them where all keys may be kept."""
+    tokens = rows.tokens
+    lines = tokens if budget >= tokens else max(1, budget // BLOCK)
     at = torch.arange(tokens - seen.shape[1], tokens)
     distance = (at[:, None] - torch.arange(tokens)).clamp(min=0)  # later keys have no probability
     slash_mass = torch.zeros(rows.heads, tokens, dtype=seen.dtype)
@@ -208,7 +220,7 @@ RULES: dict[str, Rule] = {
             "the bound that indexers are measured by",
             true_logits,
             by_token,
-            lambda rows: (rows.row_bytes * (rows.tokens + 1) / 2, _of_scores(rows.q.shape[2], rows) * rows.heads),
+            lambda rows: (rows.key_bytes * (rows.tokens + 1) / 2, _of_scores(rows.q.shape[2], rows) * rows.heads),
         ),
         Rule(
             "dsa",
@@ -224,26 +236,26 @@ RULES: dict[str, Rule] = {
             "nsa",
             "NSA blocks",
             f"blocks of {BLOCK} keys by the probability of their mean key, summed over heads; the first block and the "
-            "query's own always; NSA's trained compression is a mean here",
+            "query's own always; NSA's trained compression is a mean here, and its sliding window is left out",
             "arXiv 2502.11089",
             block_scores,
             by_block,
             lambda rows: (
-                rows.row_bytes * (rows.tokens + 1) / 2 / BLOCK,
+                rows.key_bytes * (rows.tokens + 1) / 2 / BLOCK,
                 _of_scores(rows.q.shape[2], rows) * rows.heads / BLOCK,
             ),
         ),
         Rule(
             "double_sparsity",
             "double sparsity",
-            f"the {HEAVY_CHANNELS} heaviest channels of each head score every key; each head chooses for itself; "
-            "calibrated on this prompt",
+            f"the heaviest channels of each head, {HEAVY_CHANNELS} at most, score every key; each head chooses for "
+            "itself; calibrated on this prompt",
             "arXiv 2408.07092",
             heavy_scores,
             by_token,
             lambda rows: (
-                2 * HEAVY_CHANNELS * rows.heads * (rows.tokens + 1) / 2,
-                _of_scores(HEAVY_CHANNELS, rows) * rows.heads,
+                2 * heavy_channels(rows) * rows.heads * (rows.tokens + 1) / 2,
+                _of_scores(heavy_channels(rows), rows) * rows.heads,
             ),
         ),
         Rule(
@@ -255,7 +267,7 @@ RULES: dict[str, Rule] = {
             last_probabilities,
             by_line,
             lambda rows: (
-                float(rows.row_bytes),
+                float(rows.key_bytes),
                 2 * rows.q.shape[2] * rows.heads * min(LOOKED_AT, rows.tokens),
             ),
         ),
