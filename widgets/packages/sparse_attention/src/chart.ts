@@ -3,7 +3,7 @@
 import { cssBackground, type Disposer, format, h, type Look, OKABE_ITO, s } from "@sglab/core";
 import type { Read } from "./data";
 
-const LEFT = 46;
+const LEFT = 56;
 const RIGHT = 10;
 const TOP = 8;
 const BOTTOM = 30;
@@ -47,6 +47,7 @@ export class Chart {
       [0.1, "10 %"],
       [0.01, "1 %"],
       [0.001, "0.1 %"],
+      [FLOOR, "≤ 0.01 %"],
     ] as const)
       svg.append(
         s("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), class: "ssp-grid" }),

@@ -16,11 +16,12 @@ import {
   type TourStep,
   Transport,
   watchTheme,
+  whenInSight,
 } from "@sglab/core";
 import { Chart, percent, ruleList } from "./chart";
 import { type Choice, type Look, MISSED_FROM, type Read, readRun } from "./data";
 import { queryDetails, ruleDetails } from "./details";
-import { MapView, wholeHeight } from "./map_view";
+import { leastHeight, MapView, usedHeight, wholeHeight } from "./map_view";
 import type { SPARSE_ATTENTION } from "./protocol";
 import { scaleItem } from "./shades";
 import { TextView } from "./text_view";
@@ -41,6 +42,7 @@ const LEGEND = (): LegendItem[] => [
     look: { fill: "var(--sg-error)", hatch: "none", ink: "#ffffff" },
   },
   { label: "selected query", mark: legendMark("outline") },
+  { label: "in the text: framed are its chosen keys, bars its probabilities" },
 ];
 
 const HEADINGS = 64; // px of the view, with what is between maps and chart
@@ -127,8 +129,9 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
     const room = frame.room() - text.element.offsetHeight - HEADINGS;
     const whole = wholeHeight(read.shown.tokens, mapWidth);
     // too low for the map: the widget scrolls, which is better than a map that scrolls in it
-    const low = room - LOW_CHART < Math.min(whole, LEAST);
-    const mapHeight = low ? Math.min(whole, TALLEST) : Math.min(whole, room - LOW_CHART);
+    const { tokens } = read.shown;
+    const low = room - LOW_CHART < Math.min(whole, Math.max(LEAST, leastHeight(tokens)));
+    const mapHeight = usedHeight(tokens, mapWidth, low ? TALLEST : room - LOW_CHART);
     const chartHeight = low ? CHART : Math.min(CHART, room - mapHeight);
     dense.draw(read, look, mapWidth, mapHeight);
     sparse.draw(read, look, mapWidth, mapHeight);
@@ -175,6 +178,17 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
   }
 
   disposer.add(transport.changed.on(() => draw.schedule()));
+  const inSight = whenInSight(frame.root, disposer);
+  disposer.add(
+    selection.on(({ request = 0, token }, origin) => {
+      if (origin === frame || !read) return;
+      const undone = origin === undefined && token === undefined; // the first pick was taken back
+      const query = undone ? read.shown.tokens - 1 : token;
+      if (query === undefined || request !== 0 || query >= read.shown.tokens) return;
+      look.query = query;
+      inSight("selection", draw.schedule);
+    }),
+  );
   followRun(
     { source, frame, disposer },
     () => readRun(source),
