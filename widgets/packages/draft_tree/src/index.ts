@@ -36,9 +36,9 @@ const LEGEND = (): LegendItem[] => [
   { label: "✗ refused: dashed" },
   { label: "just happened, moved", look: { fill: "#D55E00", hatch: "none", ink: "#000000" } },
   { label: "one token per pass, as plain decoding", mark: legendMark("dashes") },
-  { label: "grey: what its drafts could have gained" },
-  { label: "→ what the target says after a node" },
-  { label: "p its path's likelihood to the drafter" },
+  { label: "grey: possible with its drafts" },
+  { label: "→ what the target says next" },
+  { label: "p of a path, by the drafter" },
 ];
 
 // a verification has several queries of each request: Online softmax follows one

@@ -73,5 +73,5 @@ test("copied tokens are the text that they are of; ids have spaces between them"
 });
 
 test("a probability too small for its digits is not written as none", () => {
-  expect([0, 0.00004, 0.00006, 0.25].map(likely)).toEqual(["0.0000", "< 0.0001", "0.0001", "0.2500"]);
+  expect([0, 0.00004, 0.00006, 0.25].map(likely)).toEqual(["0.0000", "<0.0001", "0.0001", "0.2500"]);
 });

@@ -131,5 +131,5 @@ export function plainText(texts: readonly string[], chosen: (at: number) => bool
 
 /** A probability; one too small for its four digits is not none. */
 export function likely(probability: number): string {
-  return probability > 0 && probability < 0.00005 ? "< 0.0001" : probability.toFixed(4);
+  return probability > 0 && probability < 0.00005 ? "<0.0001" : probability.toFixed(4);
 }

@@ -2,6 +2,7 @@
 
 import { oneAtATime } from "@sglab/engine/asking";
 import "@sglab/engine/engine_style";
+import { keepFocus } from "@sglab/engine/parts";
 import "./sparse_attention.css";
 import {
   type Context,
@@ -136,7 +137,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
     dense.draw(read, look, mapWidth, mapHeight);
     sparse.draw(read, look, mapWidth, mapHeight);
     sparseTitle.textContent = `${rule.title}, ${format.plural(read.budgets[look.step] as number, "key")}`;
-    rules.replaceChildren(ruleList(read, look.rule, look.step, (next) => pickRule(next)));
+    keepFocus(rules, [ruleList(read, look.rule, look.step, (next) => pickRule(next))]);
     chart.draw(read, look.rule, look.step, narrow ? width : Math.max(240, width - 330), chartHeight);
     ruleSelect.value = String(look.rule);
     headSelect.value = String(look.head);

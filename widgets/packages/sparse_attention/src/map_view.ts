@@ -166,7 +166,7 @@ export class MapView {
   #label(context: CanvasRenderingContext2D, at: number, rect: Rect, own?: number): void {
     const theme = this.theme();
     const now = at === own;
-    const size = Math.min(rect.width, rect.height);
+    const size = this.grid.geometry.cellWidth; // that of a rect is now a pixel more, now one less
     const text = labelOf(this.#read?.texts ?? [], at, size, own);
     if (text === "") return;
     context.font = `${now ? "600 " : ""}${Math.max(9, Math.min(11, size))}px ${theme.codeFont}`;

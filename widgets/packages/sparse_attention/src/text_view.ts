@@ -32,9 +32,16 @@ export class TextView {
 
   draw(read: Read, look: Look): void {
     if (this.#of?.texts !== read.texts) {
-      this.#tokens = read.texts.map((_, at) =>
-        h("span", { class: "ssp-token", "data-token": at }, h("span", {}, tokenName(read.texts, at)), h("i")),
-      );
+      this.#tokens = read.texts.map((_, at) => {
+        const name = tokenName(read.texts, at);
+        const long = name.length > 1 ? "" : undefined; // words and ids stand apart, letters are read together
+        return h(
+          "span",
+          { class: "ssp-token", "data-token": at, "data-long": long },
+          h("span", {}, name),
+          h("i"),
+        );
+      });
       this.element.replaceChildren(...this.#tokens);
     }
     this.#of = read;
