@@ -209,7 +209,7 @@ def test_maps_of_a_saved_picture_are_drawn_with_its_pixels(shown: Locator) -> No
 
 
 def test_maps_that_scroll_show_a_query_with_the_keys_before_it_and_scroll_together(host: Host, page: Page) -> None:
-    page.set_viewport_size({"width": 340, "height": 900})
+    page.set_viewport_size({"width": 300, "height": 900})
     text = "The quick brown fox jumps over the lazy dog. " * 6
     host.show(SparseAttention(record_attention(text[:255], layers=[0])))
     widget = page.locator("#widget .sg-widget")
