@@ -139,6 +139,21 @@ def test_another_layer_and_head_are_shown(shown: Locator, sparse: SparseAttentio
     expect(shown.locator(".sg-subject")).to_contain_text("layer 0")
 
 
+def test_a_layer_that_is_asked_for_is_said_until_it_is_shown(shown: Locator) -> None:
+    """A long prompt's takes seconds."""
+    heading = shown.locator(".ssp-maps .sg-heading").first
+    heading.evaluate(
+        """e => {
+            window.said = [];
+            new MutationObserver(() => said.push(e.textContent)).observe(e, { childList: true });
+        }"""
+    )
+    shown.press("l")
+    expect(shown.locator(".sg-subject")).to_contain_text("layer 1")
+    expect(heading).to_have_text("Dense")
+    assert "Dense · layer 1 is being compared …" in shown.page.evaluate("said")
+
+
 def test_a_saved_page_steps_and_changes_rules(page: Page, sparse: SparseAttention, tmp_path: Path) -> None:
     page.goto(sparse.save(tmp_path / "sparse.html").as_uri())
     widget = page.locator(".sg-widget")

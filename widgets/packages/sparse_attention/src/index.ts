@@ -70,7 +70,18 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
   });
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
   const asking = oneAtATime(frame);
-  const ask = (layer: number) => asking.run(() => source.call("show", { layer }));
+  let asked: number | undefined; // a layer that Python still compares
+  const ask = (layer: number) =>
+    asking.run(async () => {
+      asked = layer;
+      draw.schedule();
+      try {
+        await source.call("show", { layer });
+      } finally {
+        asked = undefined;
+        draw.schedule();
+      }
+    });
   const select = (label: string, run: (value: number) => void) => {
     const made = h("select", { class: "sg-select", "aria-label": label });
     disposer.listen(made, "change", () => run(Number(made.value)));
@@ -102,13 +113,14 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
     transport.goTo(step);
   });
   const rules = h("div");
+  const denseTitle = h("div", { class: "sg-heading" });
   const sparseTitle = h("div", { class: "sg-heading" });
   frame.view.append(
     text.element,
     h(
       "div",
       { class: "ssp-maps" },
-      h("div", {}, h("div", { class: "sg-heading" }, "Dense"), dense.grid.element),
+      h("div", {}, denseTitle, dense.grid.element),
       h("div", {}, sparseTitle, sparse.grid.element),
     ),
     h(
@@ -136,6 +148,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
     const chartHeight = low ? CHART : Math.min(CHART, room - mapHeight);
     dense.draw(read, look, mapWidth, mapHeight);
     sparse.draw(read, look, mapWidth, mapHeight);
+    denseTitle.textContent = asked === undefined ? "Dense" : `Dense · layer ${asked} is being compared …`;
     sparseTitle.textContent = `${rule.title}, ${format.plural(read.budgets[look.step] as number, "key")}`;
     keepFocus(rules, [ruleList(read, look.rule, look.step, (next) => pickRule(next))]);
     chart.draw(read, look.rule, look.step, narrow ? width : Math.max(240, width - 330), chartHeight);
