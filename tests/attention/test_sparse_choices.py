@@ -93,7 +93,10 @@ def test_lines_with_a_budget_of_all_keys_keep_all() -> None:
     given = rows(6, tokens=TOKENS + 3)
     seen = RULES["vertical_slash"].score(given)
     assert torch.equal(RULES["vertical_slash"].choose(given, seen, TOKENS + 3)[2], causal(TOKENS + 3))
-    assert RULES["vertical_slash"].choose(given, seen, TOKENS + 2).sum(-1).max() <= TOKENS + 2
+    kept = [RULES["vertical_slash"].choose(given, seen, budget).sum(-1) for budget in (9, 20, 30, TOKENS + 2)]
+    for budget, keys in zip((9, 20, 30, TOKENS + 2), kept, strict=True):
+        assert keys.max() <= budget
+    assert kept[-1].max() > (TOKENS + 2) / 2, "lines are doubled while they fit"
 
 
 def test_choosing_costs_what_is_read_and_multiplied_for_it() -> None:

@@ -54,6 +54,7 @@ def test_rules_and_queries_are_chosen_by_key_and_by_press(shown: Locator, sparse
     shown.press("r")
     expect(shown.get_by_label("Rule", exact=True)).to_have_value("2")
     expect(shown.locator(".ssp-rules tr[data-now='true']")).to_have_attribute("data-rule", "nsa")
+    expect(shown.locator(".ssp-point").last).to_have_attribute("data-rule", "2")  # not below another rule's
     shown.locator(".ssp-rule", has_text="sinks and recent").click()
     shown.locator(".ssp-token[data-token='9']").click()
     expect(shown.locator(".sg-details .sg-heading").first).to_contain_text("(9)")

@@ -1,7 +1,7 @@
 // Error against dense attention as more keys are kept: a line per rule, logarithmic; exact choices lie on the floor.
 
 import { cssBackground, type Disposer, format, h, type Look, OKABE_ITO, s } from "@sglab/core";
-import type { Read } from "./data";
+import type { Choice, Read } from "./data";
 
 const LEFT = 56;
 const RIGHT = 10;
@@ -68,7 +68,9 @@ export class Chart {
         "keys per query, mean",
       ),
     );
-    read.rules.forEach((each, i) => {
+    const others = [...read.rules.keys()].filter((i) => i !== rule);
+    for (const i of [...others, rule]) {
+      const each = read.rules[i] as Choice; // the one that is looked at lies over the others
       const points = each.keys.map((keys, at) => [x(keys), y(each.error[at] as number)] as const);
       svg.append(
         s("polyline", {
@@ -99,7 +101,7 @@ export class Chart {
           ),
         );
       });
-    });
+    }
     this.element.replaceChildren(svg);
   }
 }
