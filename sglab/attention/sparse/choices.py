@@ -173,27 +173,40 @@ def by_block(rows: Rows, scores: torch.Tensor, budget: int) -> torch.Tensor:
 
 
 def by_line(rows: Rows, seen: torch.Tensor, budget: int) -> torch.Tensor:
-    """Keys and distances with most probability among the last queries, as many of both, as blocks and columns; all of
-    them where all keys may be kept."""
+    """Keys and distances with most probability among the last queries, as many of both, as blocks and columns: all of
+    them where all keys may be kept, else one for each block that may be, doubled while no query keeps too many."""
     tokens = rows.tokens
-    lines = tokens if budget >= tokens else max(1, budget // BLOCK)
     at = torch.arange(tokens - seen.shape[1], tokens)
     distance = (at[:, None] - torch.arange(tokens)).clamp(min=0)  # later keys have no probability
     slash_mass = torch.zeros(rows.heads, tokens, dtype=seen.dtype)
     slash_mass.scatter_add_(1, distance.flatten().expand(rows.heads, -1), seen.flatten(1))
     slash_mass[:, 0] = math.inf  # every query sees itself
-    vertical = seen.sum(1).topk(lines, -1).indices.sort(-1).values
-    slash = slash_mass.topk(lines, -1).indices.sort(-1, descending=True).values
+    vertical, slash = (mass.topk(tokens, -1).indices for mass in (seen.sum(1), slash_mass))
+    lines = tokens if budget >= tokens else max(1, budget // BLOCK)
+    mask = lines_mask(vertical[:, :lines], slash[:, :lines], tokens)
+    while 2 * lines <= tokens:
+        lines *= 2
+        more = lines_mask(vertical[:, :lines], slash[:, :lines], tokens)
+        if int(more.sum(-1).max()) > budget:
+            break
+        mask = more
+    return mask
+
+
+def lines_mask(vertical: torch.Tensor, slash: torch.Tensor, tokens: int) -> torch.Tensor:
+    """bool [heads, T, T] of columns and distances, int64 [heads, lines], as the operator makes blocks of them."""
+    columns = vertical.sort(-1).values.int()
+    distances = slash.sort(-1, descending=True).values.int()
     length = torch.tensor([tokens], dtype=torch.int32)
-    made = convert_vertical_slash_indexes(length, length, vertical[None].int(), slash[None].int(), tokens, BLOCK, BLOCK)
-    counts, offsets, column_counts, columns = (each[0] for each in made)
-    mask = torch.zeros(rows.heads, tokens, tokens, dtype=torch.bool)
-    for head in range(rows.heads):
+    made = convert_vertical_slash_indexes(length, length, columns[None], distances[None], tokens, BLOCK, BLOCK)
+    counts, offsets, column_counts, single = (each[0] for each in made)
+    mask = torch.zeros(len(vertical), tokens, tokens, dtype=torch.bool)
+    for head in range(len(vertical)):
         for row in range(counts.shape[1]):
             queries = slice(row * BLOCK, (row + 1) * BLOCK)
             for first in offsets[head, row, : int(counts[head, row])].tolist():
                 mask[head, queries, max(first, 0) : max(first + BLOCK, 0)] = True
-            mask[head, queries, columns[head, row, : int(column_counts[head, row])].long()] = True
+            mask[head, queries, single[head, row, : int(column_counts[head, row])].long()] = True
     return mask & causal(tokens)
 
 
