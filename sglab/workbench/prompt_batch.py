@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +86,18 @@ def tokens_of(prompts: Any, model: str | Path | CausalLM) -> list[list[int]]:
         texts = [tokenizer.encode(text) for text in texts]
     if not texts or not all(len(ids) for ids in texts):
         raise BadArgumentError("prompts", "one or more, each of a token at least", repr(prompts), "Write something.")
-    for token in (token for ids in texts for token in ids):
-        if isinstance(token, bool) or not isinstance(token, Integral) or token < 0:
-            raise BadArgumentError("prompts", "token ids, integers from 0", repr(token), "Give texts, or ids.")
-    return [[int(token) for token in ids] for ids in texts]
+    return [[_id(token) for token in ids] for ids in texts]
+
+
+def _id(token: Any) -> int:
+    """A token id: an int, or what stands for one, as elements of arrays and tensors do."""
+    try:
+        number = operator.index(token)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise BadArgumentError("prompts", "token ids, integers from 0", repr(token), "Give texts, or ids.")
+    return number
 
 
 def check_ids(token_ids: list[list[int]], loaded: CausalLM) -> None:

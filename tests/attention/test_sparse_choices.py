@@ -160,6 +160,8 @@ def test_prompts_and_layers_that_cannot_be_are_refused() -> None:
     for ids in ([1, 2, 999_999], [1, -2], [1, 2, "x"], [1.5, 2]):
         with pytest.raises(BadArgumentError, match="prompts"):
             record_attention(ids)  # type: ignore[arg-type]
+    ids = torch.tensor([3, 1, 2])
+    assert record_attention(ids, layers=[0]).tokens == [3, 1, 2]  # type: ignore[arg-type]
     for layers in ([9], [-1], []):
         with pytest.raises(BadArgumentError, match="layer"):
             record_attention(PROMPT, layers=layers)
