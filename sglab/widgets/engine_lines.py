@@ -65,7 +65,12 @@ class LinesWidget(Widget):
         """Whether the last message is so old that another may follow while an engine runs."""
         return time.monotonic() - self._told >= PUSH_S
 
+    def refresh(self) -> None:
+        """Shows what has happened since."""
+
     def saved(self) -> dict[str, Any]:
+        if not self.closed:
+            self.refresh()  # what a running engine has not told yet belongs into the file
         trace = super().saved()
         trace["state"]["pushed"] = []
         return trace

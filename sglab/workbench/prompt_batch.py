@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ def prompt_batch(
 
 def batch_for(loaded: CausalLM, token_ids: list[list[int]], layer: int, page_size: int, layout: Layout) -> Batch:
     """A decode batch of a model's shape whose requests hold these tokens; its rows are still random."""
+    check_ids(token_ids, loaded)
     shape = attention_shape(loaded, layer)
     lengths = [len(ids) for ids in token_ids]
     batch = BatchOptions(
@@ -84,4 +86,24 @@ def tokens_of(prompts: Any, model: str | Path | CausalLM) -> list[list[int]]:
         texts = [tokenizer.encode(text) for text in texts]
     if not texts or not all(len(ids) for ids in texts):
         raise BadArgumentError("prompts", "one or more, each of a token at least", repr(prompts), "Write something.")
-    return [[int(token) for token in ids] for ids in texts]
+    return [[_id(token) for token in ids] for ids in texts]
+
+
+def _id(token: Any) -> int:
+    """A token id: an int, or what stands for one, as elements of arrays and tensors do."""
+    try:
+        number = operator.index(token)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise BadArgumentError("prompts", "token ids, integers from 0", repr(token), "Give texts, or ids.")
+    return number
+
+
+def check_ids(token_ids: list[list[int]], loaded: CausalLM) -> None:
+    """Refuses ids that the model has no embedding for."""
+    size = loaded.config.vocab_size
+    for token in (token for ids in token_ids for token in ids if token >= size):
+        raise BadArgumentError(
+            "prompts", f"token ids below {size}", token, "Encode the text with the model's tokenizer."
+        )

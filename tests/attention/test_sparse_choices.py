@@ -56,8 +56,7 @@ def test_the_true_top_k_keeps_most_probability_and_all_keys_have_no_error() -> N
     for name, (few, every) in found.items():
         same = few.keys <= 6
         assert (few.mass[same] <= found["top_k"][0].mass[same] + 1e-12).all(), name
-        if name != "vertical_slash":
-            assert every.total_error < 1e-12 and (every.mass - 1).abs().max() < 1e-12, name
+        assert every.total_error < 1e-12 and (every.mass - 1).abs().max() < 1e-12, name
 
 
 def test_an_outcome_is_attention_over_the_chosen_keys_alone() -> None:
@@ -88,6 +87,29 @@ def test_rules_look_at_what_they_say() -> None:
     scores = torch.tensor([[1.0, float("-inf"), 3.0, 2.0]])
     assert best(scores, 2).tolist() == [[False, False, True, True]]
     assert best(scores, 9).tolist() == [[True, False, True, True]], "what is masked is never chosen"
+
+
+def test_lines_with_a_budget_of_all_keys_keep_all() -> None:
+    given = rows(6, tokens=TOKENS + 3)
+    seen = RULES["vertical_slash"].score(given)
+    assert torch.equal(RULES["vertical_slash"].choose(given, seen, TOKENS + 3)[2], causal(TOKENS + 3))
+    kept = [RULES["vertical_slash"].choose(given, seen, budget).sum(-1) for budget in (9, 20, 30, TOKENS + 2)]
+    for budget, keys in zip((9, 20, 30, TOKENS + 2), kept, strict=True):
+        assert keys.max() <= budget
+    assert kept[-1].max() > (TOKENS + 2) / 2, "lines are doubled while they fit"
+
+
+def test_choosing_costs_what_is_read_and_multiplied_for_it() -> None:
+    """Keys alone are scored, not the values of a row; a narrow head has fewer channels than the most that count."""
+    narrow, keys = rows(7, kv_heads=2, dim=16), (TOKENS + 1) / 2
+    grouped = Rows(narrow.q, narrow.k, narrow.v, narrow.scale, 2, 2 * 2 * (16 + 24))
+    cost = {name: rule.cost(grouped) for name, rule in RULES.items()}
+    assert cost["top_k"][0] == 2 * 2 * 16 * keys and cost["nsa"][0] == 2 * 2 * 16 * keys / BLOCK
+    assert cost["vertical_slash"][0] == 2 * 2 * 16
+    assert cost["double_sparsity"] == (2 * 16 * HEADS * keys, 2 * 16 * HEADS * keys)
+    assert RULES["top_k"].cost(recorded().layers[0])[0] == 1152 * (len(recorded().tokens) + 1) / 2, (
+        "MLA's row is its key"
+    )
 
 
 def test_blocks_with_a_budget_of_all_keys_keep_all_where_the_last_is_short() -> None:
@@ -135,6 +157,11 @@ def test_prompts_and_layers_that_cannot_be_are_refused() -> None:
     for wrong in ("", "a" * 300, [7]):
         with pytest.raises(BadArgumentError, match="prompt"):
             record_attention(wrong)
+    for ids in ([1, 2, 999_999], [1, -2], [1, 2, "x"], [1.5, 2]):
+        with pytest.raises(BadArgumentError, match="prompts"):
+            record_attention(ids)  # type: ignore[arg-type]
+    ids = torch.tensor([3, 1, 2])
+    assert record_attention(ids, layers=[0]).tokens == [3, 1, 2]  # type: ignore[arg-type]
     for layers in ([9], [-1], []):
         with pytest.raises(BadArgumentError, match="layer"):
             record_attention(PROMPT, layers=layers)

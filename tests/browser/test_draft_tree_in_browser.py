@@ -91,6 +91,18 @@ def test_a_node_is_selected_with_its_facts_by_key_and_by_pointer(shown: Locator)
     expect(shown.locator(".sdt-node[data-selected=true]")).to_have_count(0)
 
 
+def test_a_node_is_taken_back_to_the_one_before(shown: Locator) -> None:
+    details = shown.locator(".sg-details")
+    for node in (3, 5):
+        shown.locator(".sdt-node").nth(node).click()
+        expect(details).to_contain_text(f"Node {node}")
+    shown.page.keyboard.press("Control+z")
+    expect(details).to_contain_text("Node 3")
+    expect(shown.locator(".sdt-node[data-selected=true]")).to_have_count(1)
+    shown.page.keyboard.press("Control+y")
+    expect(details).to_contain_text("Node 5")
+
+
 def test_hover_text_goes_when_a_key_moves_on(shown: Locator) -> None:
     """It would tell of what lay there before; of a node that is not drafted yet it tells no token."""
     tip = shown.locator(".sg-tooltip")
@@ -165,6 +177,7 @@ def test_a_node_leads_to_its_page_in_the_page_table(shown: Locator, host: Host) 
     settled(host.page)
     shown.locator(".sdt-node").nth(3).click()
     expect(table.locator(".sg-details")).to_contain_text(f"Page {tree.slots[3] // 16}")
+    expect(table.locator(".sg-details")).to_contain_text(f"token {tree.prefix + 3} of")
 
 
 def test_tree_and_mask_are_whole_in_a_small_window(shown: Locator) -> None:

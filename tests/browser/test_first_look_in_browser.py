@@ -119,6 +119,7 @@ def test_the_first_steps_are_told_one_by_one_skipped_and_told_again(
     expect(tour).to_contain_text("5 of 5")
     tour.get_by_role("button", name="Skip").click()
     expect(tour).to_be_hidden()
+    assert widget.evaluate("e => e === document.activeElement"), "keys stay with the widget, not JupyterLab's cells"
     page.reload()
     settled(page)
     expect(tour).to_be_hidden()

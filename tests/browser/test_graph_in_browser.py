@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, expect
 
+from tests.support.browser.patience import settled
 from tests.support.browser.widget_host import DRAWN, Host
 from tests.support.serving.tiny import prompts
 from tests.support.serving.widget_lines import GREEDY, graph_engine
 
 pytest.importorskip("triton")
 
+from sglab.serving.graph_log import GraphLog
 from sglab.widgets import Graph
 from tests.support.browser.every_widget import graphs, recording
 
@@ -42,6 +44,29 @@ def test_a_padded_replay_lists_its_dummy_slots(graph: Locator) -> None:
     for i, rid in enumerate(replay.rids):
         expect(rows.nth(i)).to_contain_text(rid)
         expect(rows.nth(i).locator("td").nth(4)).to_have_text(str(replay.inputs["seq_lens"][i]))
+
+
+def test_a_slot_and_the_names_of_its_inputs_stay_in_sight(host: Host) -> None:
+    """Of a large batch: of 64 slots some are below the edge of the picture and of the table."""
+    engine = graph_engine(cuda_graph_bs=(64,), max_running_requests=64, max_total_tokens=4096)
+    log = GraphLog(engine)
+    engine.generate(prompts(60, 4), {"temperature": 0, "max_new_tokens": 3})
+    host.show(Graph(log))
+    graph = host.page.locator("#widget .sg-widget")
+    graph.press("End")
+    for _ in range(50):
+        graph.page.keyboard.press("ArrowDown")
+    settled(graph.page)
+    head = graph.get_by_label("Inputs").locator("th").first
+    details, at = graph.locator(".sg-details").bounding_box(), head.bounding_box()
+    assert details is not None and at is not None
+    assert details["y"] - 1 <= at["y"] <= details["y"] + 60
+    scrolled = graph.locator(".sg-view .sg-cells").evaluate("e => [e.scrollTop, e.clientHeight]")
+    assert scrolled[0] <= 50 * 12 <= scrolled[0] + scrolled[1]
+    below = graph.locator(".sgr-below").bounding_box()
+    legend = graph.locator(".sg-legend").bounding_box()
+    assert below is not None and legend is not None
+    assert legend["y"] - below["y"] - below["height"] < 20, "the picture has the room that there is"
 
 
 def test_a_launch_tells_its_addresses_and_its_neighbours(graph: Locator) -> None:

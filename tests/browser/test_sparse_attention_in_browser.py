@@ -54,6 +54,7 @@ def test_rules_and_queries_are_chosen_by_key_and_by_press(shown: Locator, sparse
     shown.press("r")
     expect(shown.get_by_label("Rule", exact=True)).to_have_value("2")
     expect(shown.locator(".ssp-rules tr[data-now='true']")).to_have_attribute("data-rule", "nsa")
+    expect(shown.locator(".ssp-point").last).to_have_attribute("data-rule", "2")  # not below another rule's
     shown.locator(".ssp-rule", has_text="sinks and recent").click()
     shown.locator(".ssp-token[data-token='9']").click()
     expect(shown.locator(".sg-details .sg-heading").first).to_contain_text("(9)")
@@ -63,6 +64,52 @@ def test_rules_and_queries_are_chosen_by_key_and_by_press(shown: Locator, sparse
     step = min(2, len(sparse.budgets) - 1)
     assert chosen(shown) == sparse.outcomes["recent"][step].mask[0, 8].nonzero()[:, 0].tolist()
     expect(shown.locator(".ssp-token[data-state='later']")).to_have_count(len(sparse.texts) - 9)
+
+
+def test_keys_go_on_after_a_rule_is_pressed_in_the_list(shown: Locator) -> None:
+    shown.locator(".ssp-rule", has_text="vertical-slash").click()
+    settled(shown.page)
+    shown.page.keyboard.press("Home")
+    expect(shown.locator(".sg-counter")).to_contain_text("step 0")
+
+
+def test_a_query_is_taken_back_and_one_picked_elsewhere_is_followed(shown: Locator, sparse: SparseAttention) -> None:
+    query = shown.locator(".sg-details .sg-heading").first
+    shown.locator(".ssp-token[data-token='9']").click()
+    shown.locator(".ssp-token[data-token='4']").click()
+    expect(query).to_contain_text("(4)")
+    shown.page.keyboard.press("Control+z")
+    expect(query).to_contain_text("(9)")
+    shown.page.keyboard.press("Control+z")
+    expect(query).to_contain_text(f"({len(sparse.texts) - 1})")
+    shown.page.keyboard.press("Control+y")
+    expect(query).to_contain_text("(9)")
+
+
+def test_what_is_copied_from_the_text_is_the_text(shown: Locator) -> None:
+    copied = shown.locator(".ssp-text").evaluate(
+        """text => {
+            const token = at => text.querySelector(`[data-token="${at}"]`);
+            getSelection().setBaseAndExtent(token(1).firstChild.firstChild, 0, token(12).firstChild.firstChild, 1);
+            const event = new ClipboardEvent("copy", { clipboardData: new DataTransfer(), bubbles: true });
+            token(1).dispatchEvent(event);
+            return event.clipboardData.getData("text/plain");
+        }"""
+    )
+    assert copied == PROMPT[:12]
+
+
+def test_a_long_prompt_leaves_the_maps_their_room(host: Host, page: Page) -> None:
+    page.set_viewport_size({"width": 1000, "height": 900})
+    host.show(SparseAttention(record_attention((PROMPT * 10)[:239], layers=[0])))
+    widget = page.locator("#widget .sg-widget")
+    expect(widget.locator(".sg-placeholder")).to_be_empty()
+    settled(page)
+    text = widget.locator(".ssp-text").bounding_box()
+    assert text is not None and text["height"] < 110, "a line takes little more than its letters"
+    for each in widget.locator(".ssp-maps .sg-cells").all():
+        room = each.evaluate("e => [e.scrollWidth - e.clientWidth, e.scrollHeight - e.clientHeight]")
+        assert max(room) <= 0, "all of a map is seen without scrolling in it"
 
 
 def test_a_point_of_the_chart_is_a_rule_at_a_budget(shown: Locator, sparse: SparseAttention) -> None:
@@ -91,6 +138,21 @@ def test_another_layer_and_head_are_shown(shown: Locator, sparse: SparseAttentio
     expect(shown.locator(".sg-details .sg-heading").first).to_contain_text("head 1")
     shown.get_by_label("Layer", exact=True).select_option("0")
     expect(shown.locator(".sg-subject")).to_contain_text("layer 0")
+
+
+def test_a_layer_that_is_asked_for_is_said_until_it_is_shown(shown: Locator) -> None:
+    """A long prompt's takes seconds."""
+    heading = shown.locator(".ssp-maps .sg-heading").first
+    heading.evaluate(
+        """e => {
+            window.said = [];
+            new MutationObserver(() => said.push(e.textContent)).observe(e, { childList: true });
+        }"""
+    )
+    shown.press("l")
+    expect(shown.locator(".sg-subject")).to_contain_text("layer 1")
+    expect(heading).to_have_text("Dense")
+    assert "Dense · layer 1 is being compared …" in shown.page.evaluate("said")
 
 
 def test_a_saved_page_steps_and_changes_rules(page: Page, sparse: SparseAttention, tmp_path: Path) -> None:
@@ -163,9 +225,9 @@ def test_maps_of_a_saved_picture_are_drawn_with_its_pixels(shown: Locator) -> No
 
 
 def test_maps_that_scroll_show_a_query_with_the_keys_before_it_and_scroll_together(host: Host, page: Page) -> None:
-    page.set_viewport_size({"width": 1000, "height": 900})
-    text = "The quick brown fox jumps over the lazy dog. " * 5
-    host.show(SparseAttention(record_attention(text[:200], layers=[0])))
+    page.set_viewport_size({"width": 300, "height": 900})
+    text = "The quick brown fox jumps over the lazy dog. " * 6
+    host.show(SparseAttention(record_attention(text[:255], layers=[0])))
     widget = page.locator("#widget .sg-widget")
     expect(widget.locator(".sg-placeholder")).to_be_empty()
     settled(page)

@@ -7,7 +7,7 @@ import pytest
 from sglab.engine import BadArgumentError
 from sglab.serving import Engine
 from sglab.serving.graph_log import GraphLog
-from sglab.widgets import Graph
+from sglab.widgets import Graph, Scheduler
 from tests.support.serving.tiny import prompts, tiny_llama
 from tests.support.serving.widget_lines import GREEDY, lines
 from tests.support.serving.widget_lines import graph_engine as engine
@@ -26,6 +26,22 @@ def test_captures_come_first_then_replays_as_they_were() -> None:
     assert [len(each["inputs"]["seq_lens"]) for each in replays] == [4] * 4
     assert shown.without == {"not a decode pass": 1}
     assert "3 padded" not in shown.header["subject"] and "4 padded slots" in shown.header["subject"]
+
+
+@pytest.mark.parametrize("widget", [Graph, Scheduler])
+def test_a_saved_file_has_what_ran_last(widget: type[Graph | Scheduler], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A running engine tells a page now and then: what it has not told yet belongs into the file all the same."""
+    monkeypatch.setattr("sglab.widgets.engine_lines.PUSH_S", 1000.0)
+    made = engine()
+    shown = widget(made)
+    made.submit(prompts(1)[0], GREEDY)
+    for _ in range(3):
+        made.step()
+    told = shown.count
+    state = shown.saved()["state"]
+    assert state["count"] > told and state["count"] == len(lines(shown))
+    shown.close()
+    shown.saved()
 
 
 def test_launches_read_and_write_named_addresses() -> None:

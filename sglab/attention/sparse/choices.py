@@ -49,6 +49,11 @@ class Rows:
     def heads(self) -> int:
         return self.q.shape[1]
 
+    @property
+    def key_bytes(self) -> int:
+        """Of one token's keys alone, in 2 bytes a number: what scoring reads. MLA's row is its key."""
+        return 2 * self.kv_heads * self.k.shape[2]
+
     def logits(self) -> torch.Tensor:
         """[heads, T, T], −inf for keys after the query."""
         scored = torch.einsum("qhd,khd->hqk", self.q, self.k) * self.scale
@@ -126,10 +131,15 @@ def block_scores(rows: Rows) -> torch.Tensor:
     return shared.masked_fill(~whole, -math.inf)
 
 
+def heavy_channels(rows: Rows) -> int:
+    """Of each head; a narrow one has no more than it has."""
+    return min(HEAVY_CHANNELS, rows.q.shape[2])
+
+
 def heavy_scores(rows: Rows) -> torch.Tensor:
-    """[heads, T, T]: products over each head's HEAVY_CHANNELS channels with the largest mean |q| · |k|."""
+    """[heads, T, T]: products over each head's heavy channels, those with the largest mean |q| · |k|."""
     magnitude = rows.q.abs().mean(0) * rows.k.abs().mean(0)
-    heavy = magnitude.topk(min(HEAVY_CHANNELS, magnitude.shape[1]), -1).indices.expand(rows.tokens, -1, -1)
+    heavy = magnitude.topk(heavy_channels(rows), -1).indices.expand(rows.tokens, -1, -1)
     scored = torch.einsum("qhc,khc->hqk", rows.q.gather(2, heavy), rows.k.gather(2, heavy))
     return scored.masked_fill(~causal(rows.tokens), -math.inf)
 
@@ -163,25 +173,40 @@ def by_block(rows: Rows, scores: torch.Tensor, budget: int) -> torch.Tensor:
 
 
 def by_line(rows: Rows, seen: torch.Tensor, budget: int) -> torch.Tensor:
-    """Keys and distances with most probability among the last queries, as many of both, as blocks and columns."""
-    tokens, lines = rows.tokens, min(max(1, budget // BLOCK), rows.tokens)
+    """Keys and distances with most probability among the last queries, as many of both, as blocks and columns: all of
+    them where all keys may be kept, else one for each block that may be, doubled while no query keeps too many."""
+    tokens = rows.tokens
     at = torch.arange(tokens - seen.shape[1], tokens)
     distance = (at[:, None] - torch.arange(tokens)).clamp(min=0)  # later keys have no probability
     slash_mass = torch.zeros(rows.heads, tokens, dtype=seen.dtype)
     slash_mass.scatter_add_(1, distance.flatten().expand(rows.heads, -1), seen.flatten(1))
     slash_mass[:, 0] = math.inf  # every query sees itself
-    vertical = seen.sum(1).topk(lines, -1).indices.sort(-1).values
-    slash = slash_mass.topk(lines, -1).indices.sort(-1, descending=True).values
+    vertical, slash = (mass.topk(tokens, -1).indices for mass in (seen.sum(1), slash_mass))
+    lines = tokens if budget >= tokens else max(1, budget // BLOCK)
+    mask = lines_mask(vertical[:, :lines], slash[:, :lines], tokens)
+    while 2 * lines <= tokens:
+        lines *= 2
+        more = lines_mask(vertical[:, :lines], slash[:, :lines], tokens)
+        if int(more.sum(-1).max()) > budget:
+            break
+        mask = more
+    return mask
+
+
+def lines_mask(vertical: torch.Tensor, slash: torch.Tensor, tokens: int) -> torch.Tensor:
+    """bool [heads, T, T] of columns and distances, int64 [heads, lines], as the operator makes blocks of them."""
+    columns = vertical.sort(-1).values.int()
+    distances = slash.sort(-1, descending=True).values.int()
     length = torch.tensor([tokens], dtype=torch.int32)
-    made = convert_vertical_slash_indexes(length, length, vertical[None].int(), slash[None].int(), tokens, BLOCK, BLOCK)
-    counts, offsets, column_counts, columns = (each[0] for each in made)
-    mask = torch.zeros(rows.heads, tokens, tokens, dtype=torch.bool)
-    for head in range(rows.heads):
+    made = convert_vertical_slash_indexes(length, length, columns[None], distances[None], tokens, BLOCK, BLOCK)
+    counts, offsets, column_counts, single = (each[0] for each in made)
+    mask = torch.zeros(len(vertical), tokens, tokens, dtype=torch.bool)
+    for head in range(len(vertical)):
         for row in range(counts.shape[1]):
             queries = slice(row * BLOCK, (row + 1) * BLOCK)
             for first in offsets[head, row, : int(counts[head, row])].tolist():
                 mask[head, queries, max(first, 0) : max(first + BLOCK, 0)] = True
-            mask[head, queries, columns[head, row, : int(column_counts[head, row])].long()] = True
+            mask[head, queries, single[head, row, : int(column_counts[head, row])].long()] = True
     return mask & causal(tokens)
 
 
@@ -208,7 +233,7 @@ RULES: dict[str, Rule] = {
             "the bound that indexers are measured by",
             true_logits,
             by_token,
-            lambda rows: (rows.row_bytes * (rows.tokens + 1) / 2, _of_scores(rows.q.shape[2], rows) * rows.heads),
+            lambda rows: (rows.key_bytes * (rows.tokens + 1) / 2, _of_scores(rows.q.shape[2], rows) * rows.heads),
         ),
         Rule(
             "dsa",
@@ -224,26 +249,26 @@ RULES: dict[str, Rule] = {
             "nsa",
             "NSA blocks",
             f"blocks of {BLOCK} keys by the probability of their mean key, summed over heads; the first block and the "
-            "query's own always; NSA's trained compression is a mean here",
+            "query's own always; NSA's trained compression is a mean here, and its sliding window is left out",
             "arXiv 2502.11089",
             block_scores,
             by_block,
             lambda rows: (
-                rows.row_bytes * (rows.tokens + 1) / 2 / BLOCK,
+                rows.key_bytes * (rows.tokens + 1) / 2 / BLOCK,
                 _of_scores(rows.q.shape[2], rows) * rows.heads / BLOCK,
             ),
         ),
         Rule(
             "double_sparsity",
             "double sparsity",
-            f"the {HEAVY_CHANNELS} heaviest channels of each head score every key; each head chooses for itself; "
-            "calibrated on this prompt",
+            f"the heaviest channels of each head, {HEAVY_CHANNELS} at most, score every key; each head chooses for "
+            "itself; calibrated on this prompt",
             "arXiv 2408.07092",
             heavy_scores,
             by_token,
             lambda rows: (
-                2 * HEAVY_CHANNELS * rows.heads * (rows.tokens + 1) / 2,
-                _of_scores(HEAVY_CHANNELS, rows) * rows.heads,
+                2 * heavy_channels(rows) * rows.heads * (rows.tokens + 1) / 2,
+                _of_scores(heavy_channels(rows), rows) * rows.heads,
             ),
         ),
         Rule(
@@ -255,7 +280,7 @@ RULES: dict[str, Rule] = {
             last_probabilities,
             by_line,
             lambda rows: (
-                float(rows.row_bytes),
+                float(rows.key_bytes),
                 2 * rows.q.shape[2] * rows.heads * min(LOOKED_AT, rows.tokens),
             ),
         ),

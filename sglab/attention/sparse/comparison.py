@@ -46,22 +46,29 @@ def budgets(tokens: int) -> list[int]:
     return [*dict.fromkeys(min(each, tokens) for each in found), tokens] if found else [tokens]
 
 
-def outcome(rows: Rows, mask: torch.Tensor, probabilities: torch.Tensor | None = None) -> Outcome:
+def outcome(
+    rows: Rows, mask: torch.Tensor, probabilities: torch.Tensor | None = None, exact: torch.Tensor | None = None
+) -> Outcome:
     """Attend to the chosen keys alone, and compare.
 
     Args:
         mask: bool [heads, T, T]; a query without any key gives zeros.
-        probabilities: of dense attention, where they are known.
+        probabilities, exact: of dense attention, and its output, where they are known.
     """
     dense = rows.probabilities() if probabilities is None else probabilities
-    exact = torch.einsum("hqk,khd->hqd", dense, rows.v)
+    exact = attended(dense, rows) if exact is None else exact
     kept = dense * mask
     mass = kept.sum(-1)
-    sparse = torch.einsum("hqk,khd->hqd", kept, rows.v) / mass.clamp(min=1e-300)[..., None]
+    sparse = attended(kept, rows) / mass.clamp(min=1e-300)[..., None]
     error = (sparse - exact).norm(dim=-1) / exact.norm(dim=-1).clamp(min=1e-300)
     groups = rows.heads // rows.kv_heads
     read = mask.unflatten(0, (rows.kv_heads, groups)).any(1).sum(-1).sum(0) / rows.kv_heads
     return Outcome(mask, mass, error, mask.sum(-1), read)
+
+
+def attended(weights: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """[heads, T, T] -> [heads, T, v_head_dim]: sums of values."""
+    return torch.einsum("hqk,khd->hqd", weights, rows.v)
 
 
 def compare(rows: Rows, rule: str, each: Sequence[int] | None = None) -> list[Outcome]:
@@ -71,5 +78,5 @@ def compare(rows: Rows, rule: str, each: Sequence[int] | None = None) -> list[Ou
         KeyError: an unknown rule.
     """
     dense, chosen = rows.probabilities(), RULES[rule]
-    scores = chosen.score(rows)
-    return [outcome(rows, chosen.choose(rows, scores, budget), dense) for budget in each or budgets(rows.tokens)]
+    scores, exact = chosen.score(rows), attended(dense, rows)
+    return [outcome(rows, chosen.choose(rows, scores, budget), dense, exact) for budget in each or budgets(rows.tokens)]

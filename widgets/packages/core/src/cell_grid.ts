@@ -172,17 +172,13 @@ export class CellGrid {
     return { ...rect, x: rect.x + box.left + 1, y: rect.y + box.top + 1 };
   }
 
-  /** A cell's place on the canvas, from whole pixel to whole pixel where cells are not whole pixels wide. */
+  /** A cell's place on the canvas, from whole pixel to whole pixel where cells are not whole pixels large. */
   #rect({ row, column }: Cell, { scrollLeft, scrollTop }: Scrolled = this.#scroller): Rect {
     const { cellWidth, cellHeight, headerWidth, headerHeight } = this.#geometry;
     const left = headerWidth + column * cellWidth - scrollLeft;
-    const x = Math.round(left);
-    return {
-      x,
-      y: headerHeight + row * cellHeight - scrollTop,
-      width: Math.round(left + cellWidth) - x,
-      height: cellHeight,
-    };
+    const top = headerHeight + row * cellHeight - scrollTop;
+    const [x, y] = [Math.round(left), Math.round(top)];
+    return { x, y, width: Math.round(left + cellWidth) - x, height: Math.round(top + cellHeight) - y };
   }
 
   #draw(): void {

@@ -165,7 +165,10 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
         { type: "button", class: "sg-button sg-small", "aria-label": "Dismiss (Esc)" },
         "✕",
       );
-      dismiss.addEventListener("click", frame.clearNotice);
+      dismiss.addEventListener("click", () => {
+        frame.clearNotice();
+        root.focus({ preventScroll: true }); // the button goes: keys stay with the widget
+      });
       notice.dataset.kind = kind;
       notice.replaceChildren(h("span", {}, text), dismiss);
     },

@@ -48,7 +48,7 @@ export {
   type TimelineOptions,
   type TimelineRow,
 } from "./timeline";
-export { breakable, cutText, tokenText } from "./tokens";
+export { breakable, cutText, markedText, tokenText } from "./tokens";
 export { makeTooltip, type Tooltip } from "./tooltip";
 export type { TourStep } from "./tour";
 export {

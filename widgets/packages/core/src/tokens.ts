@@ -5,7 +5,11 @@ const MARKS: Record<string, string> = { " ": "␣", "\n": "↵", "\t": "⇥", ""
 /** A token as its text, with marks for what cannot be seen; its number where there is no tokenizer. */
 export function tokenText(token: number, texts: Readonly<Record<string, string>>): string {
   const text = texts[String(token)];
-  if (text === undefined) return `#${token}`;
+  return text === undefined ? `#${token}` : markedText(text);
+}
+
+/** A text with marks for what cannot be seen. */
+export function markedText(text: string): string {
   return MARKS[text] ?? text.replaceAll("\n", "↵").replaceAll("\t", "⇥").replaceAll(" ", "␣");
 }
 

@@ -93,7 +93,9 @@ export function makeTour(
     at = -1;
     presses = 0;
     seen.add(name);
+    const held = element.contains(document.activeElement); // its buttons go: keys stay with the widget
     show();
+    if (held) root.focus({ preventScroll: true });
   }
 
   function perform(): void {

@@ -6,6 +6,7 @@ import {
   type Context,
   defineWidget,
   followRun,
+  format,
   framed,
   h,
   type LegendItem,
@@ -35,10 +36,9 @@ const LEGEND = (): LegendItem[] => [
   { label: "✗ refused: dashed" },
   { label: "just happened, moved", look: { fill: "#D55E00", hatch: "none", ink: "#000000" } },
   { label: "one token per pass, as plain decoding", mark: legendMark("dashes") },
-  {
-    label:
-      "→ below a node: what the target says after it; before that p, its path's likelihood to the drafter",
-  },
+  { label: "grey: possible with its drafts" },
+  { label: "→ what the target says next" },
+  { label: "p of a path, by the drafter" },
 ];
 
 // a verification has several queries of each request: Online softmax follows one
@@ -120,9 +120,11 @@ function render({ el, source, selection, disposer }: Context<typeof DRAFT_TREE>)
   disposer.add(transport.changed.on(() => draw.schedule()));
   const inSight = whenInSight(frame.root, disposer);
   disposer.add(
-    selection.on((_, origin) => {
+    selection.on(({ slot }, origin) => {
       if (origin === frame) return;
-      picked = undefined;
+      const shown = recorded?.passes[steps?.standing(transport.position).pass ?? 0];
+      const at = slot === undefined ? -1 : (shown?.nodes.findIndex((node) => node.slot === slot) ?? -1);
+      picked = at < 0 ? undefined : at;
       inSight("selection", draw.schedule);
     }),
   );
@@ -133,10 +135,14 @@ function render({ el, source, selection, disposer }: Context<typeof DRAFT_TREE>)
       const same = recorded?.request === read.request;
       recorded = read;
       steps = new Steps(read);
-      picked = undefined;
+      if (picked !== undefined) pick(undefined); // a node of the request before
       const { requests } = read;
       const all = requests.map(({ name, accepted, drafted }, i) =>
-        h("option", { value: i }, `${name} · ${accepted} of ${drafted} drafts kept`),
+        h(
+          "option",
+          { value: i },
+          `${name} · ${format.count(accepted)} of ${format.count(drafted)} drafts kept`,
+        ),
       );
       request.replaceChildren(...(source.live ? all : all.slice(read.request, read.request + 1)));
       request.value = String(read.request);

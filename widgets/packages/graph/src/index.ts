@@ -31,7 +31,8 @@ import { choiceFor, sentence } from "./words";
 const CAPTURED = "A capture attends to the dummy page alone: go to a replay.";
 const LEAST = 120;
 const TALLEST = 460;
-const BELOW = 90; // of the view, for the sizes and what ran without a graph
+const BORDER = 4; // px of the slots' frame
+const GAP = 6; // px between the slots and what stands below them
 const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: nothing is captured." },
   { key: "ArrowRight", text: "to capture the largest size: it comes first." },
@@ -121,7 +122,9 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
   function stepSlot(step: number): void {
     const most = (events[transport.position - 1]?.bs ?? 1) - 1;
     const from = slot ?? (step > 0 ? -1 : most + 1);
-    select(Math.max(0, Math.min(most, from + step)));
+    const row = Math.max(0, Math.min(most, from + step));
+    select(row);
+    slots.reveal(row, Math.max(0, transport.position - 1));
   }
 
   function track(): Track {
@@ -150,7 +153,6 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
   const draw = framed(() => {
     if (!events.length || frame.view.clientWidth === 0) return;
     const event = events[transport.position - 1];
-    slots.layout(state(), frame.view.clientWidth, Math.max(LEAST, frame.room() - BELOW));
     const { dark } = theme();
     const addresses = source.get("addresses");
     const captures = events.filter(({ kind }) => kind === "capture");
@@ -162,7 +164,7 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
         launch = index;
         draw.now();
       };
-      const size = captures[Math.max(0, which)]?.bs;
+      const size = captures[Math.max(0, which)]?.bs; // before the first capture: of the one to come
       const launches = source.get("launches")[Math.max(0, which)];
       fillLaunches([size, launches, addresses, launch], () => [
         note(`Of the graph of size ${size}.`),
@@ -175,6 +177,8 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     );
     if (tabs.current === "probe") probePane.replaceChildren(...probeDetails(source.get("probe")));
     below.replaceChildren(...summary());
+    const room = frame.room() - below.offsetHeight - GAP - BORDER;
+    slots.layout(state(), frame.view.clientWidth, Math.max(LEAST, room));
     tallest = frame.detailsBelow() ? 0 : Math.max(tallest, Math.min(TALLEST, frame.details.scrollHeight));
     const least = Math.max(content.offsetHeight, Math.min(frame.room(), tallest)); // nothing lies over the details
     frame.view.style.minHeight = `${least}px`; // the transport stays under the pointer

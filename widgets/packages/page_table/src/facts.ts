@@ -39,13 +39,16 @@ export function pageParts(shared: Shared, id: number, page: Page): Node[] {
     h("div", { class: "sg-heading" }, title),
     h("p", { class: "pt-status" }, pageStatus(model, id, page)),
     ...(selected.page === undefined ? [] : entryParts(shared)),
-    ...(selected.slot === undefined ? [] : slotParts(shared, selected.slot)),
+    ...(selected.slot === undefined ? [] : slotParts(shared, selected.slot, page)),
   ];
 }
 
-function slotParts(shared: Shared, slot: number): Node[] {
+function slotParts(shared: Shared, slot: number, page: Page): Node[] {
   const { page_size: size } = shared.model.pool;
-  const { request: index = -1, token } = shared.selected;
+  const { request: index = page.owner } = shared.selected;
+  // who selects a slot elsewhere may not know which token it holds
+  const held = slot % size < page.used ? page.number * size + (slot % size) : undefined;
+  const { token = held } = shared.selected;
   const name = shared.model.requests[index]?.name;
   const rows: Row[] = [
     ["page × page size + row", `${count(Math.floor(slot / size))} × ${size} + ${slot % size}`],

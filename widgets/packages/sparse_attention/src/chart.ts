@@ -1,9 +1,9 @@
 // Error against dense attention as more keys are kept: a line per rule, logarithmic; exact choices lie on the floor.
 
 import { cssBackground, type Disposer, format, h, type Look, OKABE_ITO, s } from "@sglab/core";
-import type { Read } from "./data";
+import type { Choice, Read } from "./data";
 
-const LEFT = 46;
+const LEFT = 56;
 const RIGHT = 10;
 const TOP = 8;
 const BOTTOM = 30;
@@ -47,6 +47,7 @@ export class Chart {
       [0.1, "10 %"],
       [0.01, "1 %"],
       [0.001, "0.1 %"],
+      [FLOOR, "≤ 0.01 %"],
     ] as const)
       svg.append(
         s("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), class: "ssp-grid" }),
@@ -67,7 +68,9 @@ export class Chart {
         "keys per query, mean",
       ),
     );
-    read.rules.forEach((each, i) => {
+    const others = [...read.rules.keys()].filter((i) => i !== rule);
+    for (const i of [...others, rule]) {
+      const each = read.rules[i] as Choice; // the one that is looked at lies over the others
       const points = each.keys.map((keys, at) => [x(keys), y(each.error[at] as number)] as const);
       svg.append(
         s("polyline", {
@@ -98,7 +101,7 @@ export class Chart {
           ),
         );
       });
-    });
+    }
     this.element.replaceChildren(svg);
   }
 }

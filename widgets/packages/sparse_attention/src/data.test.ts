@@ -1,5 +1,16 @@
 import { expect, test } from "vitest";
-import { bytesOf, choiceName, isChosen, isMissed, keysOf, queryOutcome, type Read, tokenName } from "./data";
+import {
+  bytesOf,
+  choiceName,
+  isChosen,
+  isMissed,
+  keysOf,
+  likely,
+  plainText,
+  queryOutcome,
+  type Read,
+  tokenName,
+} from "./data";
 
 const READ: Read = {
   shown: { layer: 0, layers: 1, heads: 1, tokens: 3, rowBytes: 10, kvHeads: 1 },
@@ -44,7 +55,7 @@ test("bytes are those of the chosen rows and of the index", () => {
 });
 
 test("what cannot be seen has a sign", () => {
-  expect([0, 1, 2, 3].map((at) => tokenName(READ.texts, at))).toEqual(["a", "␣", "⏎", "∅"]);
+  expect([0, 1, 2, 3].map((at) => tokenName(READ.texts, at))).toEqual(["a", "␣", "↵", "∅"]);
 });
 
 test("a key that was not chosen is missed from one probability on, wherever that is said", () => {
@@ -52,4 +63,15 @@ test("a key that was not chosen is missed from one probability on, wherever that
   expect(choiceName(0.0199, false)).toBe("not chosen");
   expect(choiceName(0.5, true)).toBe("chosen");
   expect([isMissed(0.02, false), isMissed(0.0199, false), isMissed(0.5, true)]).toEqual([true, false, false]);
+});
+
+test("copied tokens are the text that they are of; ids have spaces between them", () => {
+  const from = (first: number) => (at: number) => at >= first;
+  expect(plainText(["", "a", " ", "\n", "bc"], from(1))).toBe("a \nbc");
+  expect(plainText(["2", " ", "1", "2"], from(2))).toBe("12");
+  expect(plainText(["7", "432", "5"], from(1))).toBe("432 5");
+});
+
+test("a probability too small for its digits is not written as none", () => {
+  expect([0, 0.00004, 0.00006, 0.25].map(likely)).toEqual(["0.0000", "<0.0001", "0.0001", "0.2500"]);
 });

@@ -1,5 +1,6 @@
 // One layer's dense probabilities and what each rule chose, as Python computed them.
 
+import { markedText } from "@sglab/core";
 import type { Numbers } from "@sglab/protocol";
 import type { Rule, Shown, SparseSource } from "./protocol";
 
@@ -117,8 +118,18 @@ export function bytesOf(
   };
 }
 
-/** A byte or a token as it is read: spaces and line breaks get signs. */
+/** A byte or a token as it is read: what cannot be seen gets signs. */
 export function tokenName(texts: readonly string[], at: number): string {
-  const text = texts[at] ?? "";
-  return text === " " ? "␣" : text === "\n" ? "⏎" : text === "" ? "∅" : text;
+  return markedText(texts[at] ?? "");
+}
+
+/** Some tokens as the text that they are of; where all there are is ids, these have spaces between them. */
+export function plainText(texts: readonly string[], chosen: (at: number) => boolean): string {
+  const apart = texts.every((text) => /^\d*$/.test(text)) ? " " : "";
+  return texts.filter((_, at) => chosen(at)).join(apart);
+}
+
+/** A probability; one too small for its four digits is not none. */
+export function likely(probability: number): string {
+  return probability > 0 && probability < 0.00005 ? "<0.0001" : probability.toFixed(4);
 }

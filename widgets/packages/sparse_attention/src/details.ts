@@ -10,6 +10,7 @@ import {
   isMissed,
   keysOf,
   type Look,
+  likely,
   MISSED_FROM,
   queryOutcome,
   type Read,
@@ -61,7 +62,7 @@ export function queryDetails(read: Read, look: Look): HTMLElement[] {
     .slice(0, LISTED)
     .map(({ key, probability, chosen }) => [
       `“${tokenName(read.texts, key)}” ${key}`,
-      probability.toFixed(4),
+      likely(probability),
       `${chosen ? "✓" : isMissed(probability, chosen) ? "✕" : "–"} ${choiceName(probability, chosen)}`,
     ]);
   return [
@@ -78,7 +79,7 @@ export function queryDetails(read: Read, look: Look): HTMLElement[] {
       [
         "best not chosen",
         out[0]
-          ? `“${tokenName(read.texts, out[0].key)}” ${out[0].key}, ${out[0].probability.toFixed(4)}`
+          ? `“${tokenName(read.texts, out[0].key)}” ${out[0].key}, ${likely(out[0].probability)}`
           : "none",
       ],
     ]),

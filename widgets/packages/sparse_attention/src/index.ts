@@ -2,6 +2,7 @@
 
 import { oneAtATime } from "@sglab/engine/asking";
 import "@sglab/engine/engine_style";
+import { keepFocus } from "@sglab/engine/parts";
 import "./sparse_attention.css";
 import {
   type Context,
@@ -16,11 +17,12 @@ import {
   type TourStep,
   Transport,
   watchTheme,
+  whenInSight,
 } from "@sglab/core";
 import { Chart, percent, ruleList } from "./chart";
 import { type Choice, type Look, MISSED_FROM, type Read, readRun } from "./data";
 import { queryDetails, ruleDetails } from "./details";
-import { MapView, wholeHeight } from "./map_view";
+import { leastHeight, MapView, usedHeight, wholeHeight } from "./map_view";
 import type { SPARSE_ATTENTION } from "./protocol";
 import { scaleItem } from "./shades";
 import { TextView } from "./text_view";
@@ -41,6 +43,7 @@ const LEGEND = (): LegendItem[] => [
     look: { fill: "var(--sg-error)", hatch: "none", ink: "#ffffff" },
   },
   { label: "selected query", mark: legendMark("outline") },
+  { label: "in the text: framed are its chosen keys, bars its probabilities" },
 ];
 
 const HEADINGS = 64; // px of the view, with what is between maps and chart
@@ -67,7 +70,18 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
   });
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
   const asking = oneAtATime(frame);
-  const ask = (layer: number) => asking.run(() => source.call("show", { layer }));
+  let asked: number | undefined; // a layer that Python still compares
+  const ask = (layer: number) =>
+    asking.run(async () => {
+      asked = layer;
+      draw.schedule();
+      try {
+        await source.call("show", { layer });
+      } finally {
+        asked = undefined;
+        draw.schedule();
+      }
+    });
   const select = (label: string, run: (value: number) => void) => {
     const made = h("select", { class: "sg-select", "aria-label": label });
     disposer.listen(made, "change", () => run(Number(made.value)));
@@ -99,13 +113,14 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
     transport.goTo(step);
   });
   const rules = h("div");
+  const denseTitle = h("div", { class: "sg-heading" });
   const sparseTitle = h("div", { class: "sg-heading" });
   frame.view.append(
     text.element,
     h(
       "div",
       { class: "ssp-maps" },
-      h("div", {}, h("div", { class: "sg-heading" }, "Dense"), dense.grid.element),
+      h("div", {}, denseTitle, dense.grid.element),
       h("div", {}, sparseTitle, sparse.grid.element),
     ),
     h(
@@ -127,13 +142,15 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
     const room = frame.room() - text.element.offsetHeight - HEADINGS;
     const whole = wholeHeight(read.shown.tokens, mapWidth);
     // too low for the map: the widget scrolls, which is better than a map that scrolls in it
-    const low = room - LOW_CHART < Math.min(whole, LEAST);
-    const mapHeight = low ? Math.min(whole, TALLEST) : Math.min(whole, room - LOW_CHART);
+    const { tokens } = read.shown;
+    const low = room - LOW_CHART < Math.min(whole, Math.max(LEAST, leastHeight(tokens)));
+    const mapHeight = usedHeight(tokens, mapWidth, low ? TALLEST : room - LOW_CHART);
     const chartHeight = low ? CHART : Math.min(CHART, room - mapHeight);
     dense.draw(read, look, mapWidth, mapHeight);
     sparse.draw(read, look, mapWidth, mapHeight);
+    denseTitle.textContent = asked === undefined ? "Dense" : `Dense · layer ${asked} is being compared …`;
     sparseTitle.textContent = `${rule.title}, ${format.plural(read.budgets[look.step] as number, "key")}`;
-    rules.replaceChildren(ruleList(read, look.rule, look.step, (next) => pickRule(next)));
+    keepFocus(rules, [ruleList(read, look.rule, look.step, (next) => pickRule(next))]);
     chart.draw(read, look.rule, look.step, narrow ? width : Math.max(240, width - 330), chartHeight);
     ruleSelect.value = String(look.rule);
     headSelect.value = String(look.head);
@@ -175,6 +192,17 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
   }
 
   disposer.add(transport.changed.on(() => draw.schedule()));
+  const inSight = whenInSight(frame.root, disposer);
+  disposer.add(
+    selection.on(({ request = 0, token }, origin) => {
+      if (origin === frame || !read) return;
+      const undone = origin === undefined && token === undefined; // the first pick was taken back
+      const query = undone ? read.shown.tokens - 1 : token;
+      if (query === undefined || request !== 0 || query >= read.shown.tokens) return;
+      look.query = query;
+      inSight("selection", draw.schedule);
+    }),
+  );
   followRun(
     { source, frame, disposer },
     () => readRun(source),

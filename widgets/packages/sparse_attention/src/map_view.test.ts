@@ -1,11 +1,14 @@
 import { expect, test } from "vitest";
-import { cellSize, labelOf, wholeHeight } from "./map_view";
+import { cellSize, labelOf, leastHeight, usedHeight, wholeHeight } from "./map_view";
 import { shadeOf } from "./shades";
 
 test("a map's cells are as wide as lets all of it be seen, and never too narrow to press", () => {
   expect(cellSize(89, 600, 480)).toBe(5);
   expect(cellSize(89, 340, 480)).toBe(3);
-  expect(cellSize(89, 600, 200)).toBe(3);
+  expect(cellSize(89, 600, 200)).toBeCloseTo(180 / 89);
+  expect(cellSize(256, 400, 400)).toBeCloseTo(364 / 256);
+  expect(cellSize(256, 340, 400)).toBeCloseTo(304 / 256);
+  expect(cellSize(256, 290, 400)).toBe(3);
   expect(cellSize(10, 600, 480)).toBe(14);
 });
 
@@ -19,6 +22,8 @@ test("where a map is shown whole, nothing of it scrolls", () => {
     expect(tokens * cellSize(tokens, width, height)).toBeLessThanOrEqual(height);
     expect(cellSize(tokens, width, height)).toBe(cellSize(tokens, width, 10_000));
   }
+  expect(usedHeight(77, 484, 345)).toBe(20 + 77 * 4);
+  expect(usedHeight(256, 600, leastHeight(256))).toBe(leastHeight(256));
 });
 
 test("equal factors of probability are equal steps of the common colour scale", () => {
@@ -34,6 +39,8 @@ test("cells with room are named, others have positions, none beside the selected
   const texts = ["a", " ", "catch"];
   expect(labelOf(texts, 1, 12, 0)).toBe("␣");
   expect(labelOf(texts, 2, 12, 0)).toBe("ca");
+  expect(labelOf(texts, 2, 7)).toBe("ca");
+  expect(labelOf(texts, 2, 7, 0)).toBe(""); // a row as low would lie over its neighbours
   const shown = Array.from({ length: 60 }, (_, at) => labelOf([], at, 3, 41)).filter((text) => text);
   expect(shown).toEqual(["0", "10", "20", "30", "41", "50"]);
   expect(labelOf([], 40, 3)).toBe("40");

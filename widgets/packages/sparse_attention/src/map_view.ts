@@ -11,22 +11,37 @@ import {
   type Theme,
   type Tooltip,
 } from "@sglab/core";
-import { choiceName, isChosen, isMissed, type Look, probability, type Read, tokenName } from "./data";
+import { choiceName, isChosen, isMissed, type Look, likely, probability, type Read, tokenName } from "./data";
 import { shadeOf } from "./shades";
 
 const HEADER = 20;
 const SCROLLBAR = 16;
 const WIDEST = 14;
-const LEAST = 3;
-const NAMED_FROM = 7; // px of a cell
+const LEAST = 3; // px of a cell, where whole pixels do
+const FINEST = 1; // where only that shows all of a map
+const NAMED_FROM = 7; // px of a column
+const ROWS_NAMED_FROM = 10; // a letter is higher than it is wide
 const EVERY = [5, 10, 20, 50];
 const APART = 24; // px between two positions
 const WITH_EDGE = 6; // px of a cell: half of a smaller one would not be seen
 
-/** The widest cells with which all of a map is seen; the narrowest, and scrolling, where there is no room. */
+/** The widest cells with which all of a map is seen, in whole pixels where they are not small; where there is no room for
+ * the finest, cells that can be pressed, and scrolling. */
 export function cellSize(tokens: number, width: number, height: number): number {
   const room = Math.min(width - HEADER - SCROLLBAR, height - HEADER);
-  return Math.max(LEAST, Math.min(WIDEST, Math.floor(room / tokens)));
+  const size = room / tokens;
+  if (size >= LEAST) return Math.min(WIDEST, Math.floor(size));
+  return size >= FINEST ? size : LEAST;
+}
+
+/** The least height in which all of a map can be seen. */
+export function leastHeight(tokens: number): number {
+  return HEADER + Math.ceil(tokens * FINEST);
+}
+
+/** What a map takes of so much height. */
+export function usedHeight(tokens: number, width: number, height: number): number {
+  return Math.min(height, HEADER + Math.ceil(tokens * cellSize(tokens, width, height)));
 }
 
 /** All of a map without scrolling. */
@@ -37,7 +52,7 @@ export function wholeHeight(tokens: number, width: number): number {
 /** A token's name where its cell has room for one; else the position of every so many, for single letters would read as
  * a text that is not there. `own` always has its position, and none stands too near to it. */
 export function labelOf(texts: readonly string[], at: number, size: number, own?: number): string {
-  if (size >= NAMED_FROM) return tokenName(texts, at).slice(0, 2);
+  if (size >= (own === undefined ? NAMED_FROM : ROWS_NAMED_FROM)) return tokenName(texts, at).slice(0, 2);
   if (at === own) return String(at);
   const every = EVERY.find((step) => step * size >= APART) ?? APART;
   const near = own !== undefined && Math.abs(at - own) * size < APART;
@@ -141,23 +156,23 @@ export class MapView {
       context.fillStyle = shadeOf(value);
       context.fillRect(x, y, width, height);
     }
-    if (row === look.query) {
-      context.fillStyle = theme.focus;
-      context.fillRect(x, y - 1, width, 2);
-      context.fillRect(x, y + height - 1, width, 2);
-    }
+    const fine = this.grid.geometry.cellHeight < LEAST; // lines within would leave nothing of the row
+    context.fillStyle = theme.focus;
+    if (row === look.query) context.fillRect(x, fine ? y - 2 : y - 1, width, 2);
+    if (row === look.query && !fine) context.fillRect(x, y + height - 1, width, 2);
+    if (fine && row === look.query + 1 && column < row) context.fillRect(x, y, width, 2);
   }
 
   #label(context: CanvasRenderingContext2D, at: number, rect: Rect, own?: number): void {
     const theme = this.theme();
     const now = at === own;
-    const size = Math.min(rect.width, rect.height);
+    const size = this.grid.geometry.cellWidth; // that of a rect is now a pixel more, now one less
     const text = labelOf(this.#read?.texts ?? [], at, size, own);
     if (text === "") return;
     context.font = `${now ? "600 " : ""}${Math.max(9, Math.min(11, size))}px ${theme.codeFont}`;
     context.fillStyle = now ? theme.text : theme.muted;
     // a position is wider than its column: it begins there, so that the first one is whole
-    const begins = size < NAMED_FROM && own === undefined;
+    const begins = own === undefined && size < NAMED_FROM;
     context.textAlign = begins ? "left" : "center";
     const middle = Math.max(rect.y + rect.height / 2, own === undefined ? 0 : HEADER + 5); // the first one is whole, too
     context.fillText(text, begins ? rect.x : rect.x + rect.width / 2, middle);
@@ -170,7 +185,7 @@ export class MapView {
     const name = (at: number) => `“${tokenName(read.texts, at)}” (${at})`;
     if (column > row) return `${name(column)} comes after ${name(row)}: not seen`;
     const value = probability(read, this.#look.head, row, column);
-    const lines = [`query ${name(row)}, key ${name(column)}`, `dense probability ${value.toFixed(4)}`];
+    const lines = [`query ${name(row)}, key ${name(column)}`, `dense probability ${likely(value)}`];
     if (this.sparse) lines.push(choiceName(value, isChosen(read, this.#look, column, row)));
     return lines.join("\n");
   }
