@@ -210,6 +210,8 @@ def test_a_saved_page_steps_through_its_moments_without_python(page: Page, tmp_p
     assert path.stat().st_size < 5 << 20
     page.goto(path.as_uri())
     expect(page.locator(".stm-map")).to_have_count(2)
+    expect(page.locator(".sg-counter")).to_contain_text(f"event {widget.moment} of")
+    expect(page.locator(".sg-widget")).to_contain_text("saved: 5 of")
     page.locator(".sg-widget").press("Home")
     page.locator(".sg-widget").press("ArrowRight")
     expect(page.locator(".sg-counter")).to_contain_text("event")
@@ -233,6 +235,9 @@ def test_a_kernel_without_tensor_memory_and_another_version_are_explained_in_sen
     host.show(TensorMemory(no_tensor_memory()))
     expect(host.page.locator(".sg-placeholder")).to_contain_text("uses no tensor memory")
     expect(host.page.get_by_label("CTAs")).to_be_hidden()  # there is nothing to choose from
+    more(host.page.locator(".sg-widget"))
+    for name in ("owner", "values", "whole"):
+        expect(host.page.get_by_role("button", name=name)).to_be_hidden()
     other = TensorMemory(product().session)
     other.version = 99
     host.show(other, "other")
