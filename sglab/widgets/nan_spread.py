@@ -276,6 +276,8 @@ def sentence(event: NanEvent, infinite: bool = False) -> str:
 def _place(event: NanEvent, written: bool) -> str:
     """Where it was found or left, in a few words; empty where that was no memory."""
     places = list(dict.fromkeys(place.text for place in event.places if place.written == written))
+    if places and places[0].startswith("tmem"):
+        return places[0]  # the others are the columns beside it
     if len(places) < 3:
         return " and ".join(places)
     return f"{places[0]} and {len(places) - 1} other places"
