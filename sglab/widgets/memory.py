@@ -251,7 +251,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
                 "line": instruction.ptx_line,
                 "opcode": instruction.opcode,
                 "text": instruction.text,
-                "source": f"{source[0].rsplit('/', 1)[-1]}:{source[1]}" if source else "",
+                "source": _place(*source) if source else "",
             }
         return table
 
@@ -275,3 +275,9 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
             "Asynchronous operations are carried out there as late as the programming model allows."
         )
         return {"text": f"emulated {device.arch}", "title": title}
+
+
+def _place(file: str, line: int) -> str:
+    """ "own.cu:8"; compilers write line 0 for what belongs to no line."""
+    name = file.rsplit("/", 1)[-1]
+    return f"{name}:{line}" if line else name
