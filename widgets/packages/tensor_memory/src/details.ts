@@ -137,7 +137,11 @@ export function detailParts(
     );
   else
     parts.push(
-      h("p", { class: "smv-note" }, "Press a cell, or go into the map with Tab and walk with the arrow keys, to see what it holds."),
+      h(
+        "p",
+        { class: "smv-note" },
+        "Press a cell, or go into the map with Tab and walk with the arrow keys, to see what it holds.",
+      ),
     );
   const present = [...new Set(regions.filter((r) => r.state > 0).map((r) => r.tile))]
     .map((id) => facts.tiles[id])
