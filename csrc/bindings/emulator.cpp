@@ -119,14 +119,7 @@ struct PyMachine {
                                 : copied == "f32" ? ElementType::kF32
                                                   : ElementType::kF16;
     std::vector<FloatTypes::Tensor> typed;
-    for (const auto& [begin, bytes, name] : tensors) {
-      typed.push_back({begin, bytes,
-                       name == "f16"    ? FloatKind::kF16
-                       : name == "bf16" ? FloatKind::kBf16
-                       : name == "f32"  ? FloatKind::kF32
-                       : name == "f64"  ? FloatKind::kF64
-                                        : FloatKind::kNone});
-    }
+    for (const auto& [begin, bytes, name] : tensors) typed.push_back({begin, bytes, float_kind(name)});
     const auto recorder = std::make_shared<NanRecorder>(program, bindings::float_kinds(program, kinds),
                                                         std::move(typed), element, infinite, most);
     config.observer = recorder;

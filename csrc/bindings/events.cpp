@@ -319,17 +319,13 @@ nb::dict sglab::bindings::nan_columns(const emu::Program& program, const emu::Na
 std::vector<sglab::emu::FloatKind> sglab::bindings::float_kinds(const emu::Program& program,
                                                                 const nb::dict& kinds) {
   using namespace sglab::emu;
-  const std::map<std::string, FloatKind> known = {
-      {"f16", FloatKind::kF16},    {"bf16", FloatKind::kBf16},   {"f32", FloatKind::kF32},
-      {"f64", FloatKind::kF64},    {"f16x2", FloatKind::kF16x2}, {"bf16x2", FloatKind::kBf16x2},
-      {"moved", FloatKind::kMoved}};
   std::vector<FloatKind> found(program.registers.size(), FloatKind::kNone);
   for (const ProgramFunction& owner : program.functions) {
     const Function& function = program.image->module().functions[owner.source];
     for (std::uint32_t i = 0; i < function.registers.size(); ++i) {
       const nb::str name = nb::cast<nb::str>(nb::cast(register_name(function, i)));
       if (!kinds.contains(name)) continue;
-      found[owner.first_register + i] = known.at(nb::cast<std::string>(kinds[name]));
+      found[owner.first_register + i] = float_kind(nb::cast<std::string>(kinds[name]));
     }
   }
   return found;

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sglab.emulator.register_types import ELEMENTS, FLOATS, Statement, float_types
 
-PACKED = {"f16": "f16x2", "bf16": "bf16x2"}
-OF_A_PRODUCT = {"f16": "f16x2", "bf16": "bf16x2", "f32": "f32", "tf32": "f32", "f64": "f64"}
+BYTES = ("e4m3", "e5m2")
+"""8-bit floats: a register that holds some has as many as fit."""
+PACKED = {"f16": "f16x2", "bf16": "bf16x2", **dict(zip(BYTES, BYTES, strict=True))}
+OF_A_PRODUCT = {
+    "f16": "f16x2",
+    "bf16": "bf16x2",
+    "f32": "f32",
+    "tf32": "f32",
+    "f64": "f64",
+    "e4m3": "e4m3",
+    "e5m2": "e5m2",
+}
 """Type of an operand of a matrix product -> what a register of it holds."""
 
 
 def register_kinds(statements: Iterable[Statement]) -> dict[str, str]:
-    """f16, bf16, f32, f64, f16x2 or bf16x2 by register, of those that hold floats for sure."""
+    """f16, bf16, f32, f64, f16x2, bf16x2, e4m3 or e5m2 by register, of those that hold floats for sure."""
     listed = list(statements)
     kinds = dict(float_types(listed))
     moves: list[tuple[list[str], list[str]]] = []
@@ -27,9 +37,8 @@ def register_kinds(statements: Iterable[Statement]) -> dict[str, str]:
             for operand in operands[:1] if converts else operands:
                 for register in operand:
                     kinds.setdefault(register, packed)
-            for operand in operands[1:] if converts and parts[-1] in ("f32", "f16", "bf16") else []:
-                for register in operand:
-                    kinds.setdefault(register, parts[-1])
+        if parts[0] == "cvt" and len(parts) > 2:
+            _of_conversion(parts, operands, kinds)
         if parts[0] == "mov" and len(operands) == 2:
             moves.append((list(operands[0]), list(operands[1])))
     for _ in range(4):
@@ -50,12 +59,26 @@ def _of_product(parts: list[str], operands: Iterable[Iterable[str]], kinds: dict
                 kinds.setdefault(register, OF_A_PRODUCT[element])
 
 
+def _of_conversion(parts: list[str], operands: Sequence[Iterable[str]], kinds: dict[str, str]) -> None:
+    """The last two parts are the result's type and the source's; of 8-bit floats two or four are converted at once."""
+    for operand in operands[1:] if parts[-1] in ("f16", "bf16", "f32") else []:
+        for register in operand:
+            kinds.setdefault(register, parts[-1])
+    for part, of_it in ((parts[-2], operands[:1]), (parts[-1], operands[1:])):
+        element = next((each for each in BYTES if part in (each, f"{each}x2", f"{each}x4")), "")
+        for operand in of_it if element else []:
+            kinds.update(dict.fromkeys(operand, element))
+
+
 def _along(to: list[str], source: list[str], kinds: dict[str, str]) -> None:
     """A move between registers hands a kind on; one between a register and two halves packs it."""
     if len(to) == len(source) == 1 and source[0] in kinds:
         kinds.setdefault(to[0], kinds[source[0]])
     if len(to) == 1 and len(source) == 2 and kinds.get(source[0]) in PACKED:
         kinds.setdefault(to[0], PACKED[kinds[source[0]]])
+    if len(to) == 2 and len(source) == 1 and kinds.get(source[0]) in BYTES:
+        for half in to:
+            kinds.setdefault(half, kinds[source[0]])
 
 
 def copied_kind(kinds: dict[str, str]) -> str:
@@ -74,7 +97,7 @@ def tensor_kinds(launch: Any) -> list[tuple[int, int, str]]:
     exact, around = [], []
     for tensor in tensors:
         element = ELEMENTS.get(str(tensor.dtype).removeprefix("torch."), "")
-        kind = element if element in FLOATS else ""
+        kind = element if element in FLOATS or element in BYTES else ""
         steps = zip(tensor.shape, tensor.stride(), strict=True)
         last = sum((size - 1) * stride for size, stride in steps) if tensor.numel() else -1
         exact.append((tensor.data_ptr(), (1 + last) * tensor.element_size(), kind))

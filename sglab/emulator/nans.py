@@ -18,6 +18,7 @@ import numpy as np
 from sglab.emulator.captures import Capture, CapturedLaunch
 from sglab.emulator.nan_kinds import copied_kind, moved_registers, register_kinds, tensor_kinds
 from sglab.emulator.session import Session
+from sglab.gpu import core
 from sglab.gpu.arguments import Held
 from sglab.gpu.code import Instruction
 
@@ -69,6 +70,7 @@ class NanEvent:
         read, written: registers that held NaN.
         places: memory that did.
         parents: numbers of the events that wrote what it read.
+        made: lanes that made one out of none, where others made theirs out of one that they read.
     """
 
     number: int
@@ -84,6 +86,7 @@ class NanEvent:
     written: tuple[str, ...]
     places: tuple[Place, ...]
     parents: tuple[int, ...]
+    made: int = 0
 
 
 class NanTrace(Sequence[NanEvent]):
@@ -113,7 +116,7 @@ class NanTrace(Sequence[NanEvent]):
     @property
     def origins(self) -> list[NanEvent]:
         """Every event that made a NaN or took one in."""
-        return [event for event in self._events if event.role in ("made", "came")]
+        return [event for event in self._events if event.role in ("made", "came") or event.made]
 
     @cached_property
     def children(self) -> dict[int, list[int]]:
@@ -197,6 +200,8 @@ def _run(held: CapturedLaunch, launch: Any, infinite: bool, most: int) -> NanTra
 
 
 REGISTER = re.compile(r"%\w+")
+OF_A_LANE = ("compute", "halves", "convert pair")
+"""How what a lane writes follows from what it read: from its own registers."""
 
 
 class _Reader:
@@ -260,7 +265,15 @@ class _Reader:
             tuple(name for name, written in named if not written), tuple(name for name, written in named if written),
             self._places(memory),
             tuple(sorted(parents)),
+            self._made(instruction, kind, lanes_in, lanes_out, memory) if role == "spread" else 0,
         )  # fmt: skip
+
+    @staticmethod
+    def _made(instruction: Instruction, kind: int, lanes_in: int, lanes_out: int, memory: list[Any]) -> int:
+        """Lanes of which each computes with its own registers alone, and had no NaN in them."""
+        effects = core.instruction_effects(instruction.opcode)
+        alone = kind == INSTRUCTION and not memory and effects is not None and effects.taint in OF_A_LANE
+        return lanes_out & ~lanes_in if alone and lanes_in else 0
 
     def _with_nan(self, instruction: Instruction, operands: list[Any], memory: list[Any]) -> list[Any]:
         """What an access moved that is NaN. Of an ldmatrix the rows with one: row j of matrix i is in lanes 4j to

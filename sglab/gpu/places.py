@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 Line = tuple[str, int]
 _WORD = re.compile(r"(?P<drive>\b[A-Za-z]:(?=[\\/]))?[^\s:,()\[\]]+(?P<line>(?=:\d))?")
-"""A word of a message; before a line's number it ends with a file, whose path begins at a drive or a slash."""
+"""A word of a message; before a line's number it ends with a file; its path begins at a drive, a slash or a folder."""
 LIBRARIES = re.compile(
     r"(^|/)(cu(da)?[^/]*/(bin/\.\./)?(targets|include)/|(cute|cutlass|triton|nvidia_cutlass_dsl|numba|numba_cuda)/)"
 )
@@ -54,6 +54,8 @@ def paths_once(message: str) -> str:
         begin = 0 if found["drive"] else found[0].find("/")
         if found["line"] is None or begin < 0:
             return found[0]
+        while begin and (found[0][begin - 1].isalnum() or found[0][begin - 1] in "_.~-"):
+            begin -= 1  # a relative path begins before its slash
         return found[0][:begin] + once(found[0][begin:])
 
     def once(path: str) -> str:

@@ -216,12 +216,19 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
         """Publishes several moments, for a page without Python; the session may move."""
 
     def saved(self) -> dict[str, Any]:
-        """The page holds at most `saved_moments` moments, the shown one among them, evenly spread over the launch."""
+        """The page holds at most `saved_moments` moments, the shown one among them, evenly spread over the launch.
+
+        It opens at the shown one; where the session has not begun, and nothing is to be seen, at the next one.
+        """
         position, count = self.position, len(self._moments)
         spread = np.linspace(0, count, min(self.saved_moments, count + 1) + 1).round().astype(int)[1:]
         moments = sorted({*spread.tolist(), self.moment})
         try:
+            opens = self.moment or next((each for each in moments if each), 0)
             self._frames(moments)
+            self.frames = [{**each, "opens": each["moment"] == opens} for each in self.frames]
+            kept = f"saved: {len(moments)} of {count + 1:,} moments"
+            self.header = {**self.header, "subject": f"{self.header['subject']} · {kept}"}
             return super().saved()
         finally:
             self._seek(position)
@@ -244,7 +251,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
                 "line": instruction.ptx_line,
                 "opcode": instruction.opcode,
                 "text": instruction.text,
-                "source": f"{source[0].rsplit('/', 1)[-1]}:{source[1]}" if source else "",
+                "source": _place(*source) if source else "",
             }
         return table
 
@@ -257,8 +264,20 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
 
     def badge(self) -> dict[str, str]:
         device = self.session.device if self.session else None
+        if device is None:
+            title = (
+                "A recording of this launch on the emulator: who touched what, and when. It has no values; for those "
+                "give the widget what sglab.trace, sglab.step or Kernel.session returns."
+            )
+            return {"text": "recording, no values", "title": title}
         title = (
             "Everything drawn is the state of this launch on the emulator, on the tensors it was given. "
             "Asynchronous operations are carried out there as late as the programming model allows."
         )
-        return {"text": f"emulated {device.arch}" if device else "emulated", "title": title}
+        return {"text": f"emulated {device.arch}", "title": title}
+
+
+def _place(file: str, line: int) -> str:
+    """ "own.cu:8"; compilers write line 0 for what belongs to no line."""
+    name = file.rsplit("/", 1)[-1]
+    return f"{name}:{line}" if line else name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ DRAWN = 1_000
 """Events that are drawn at most: the first ones."""
 MEMORIES = ("global", "shared", "tensor")
 ROW_NAMES = {"global": "global memory", "shared": "shared memory", "tensor": "tensor memory"}
-FLOATS: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
+FLOATS: dict[str, Any] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+TOLD = 48
+"""Origins whose operands' values are told at most: the session visits each."""
 SOURCES = re.compile(r"%\w+")
 METHOD = (
     "The emulator ran this launch again and looked at every float that instructions and copies read and wrote. An "
@@ -44,7 +47,7 @@ class NanSpread(Opener):
         session: the launch under control, which pressing an event moves to its instruction.
 
     Raises:
-        TypeError: the argument is none of these.
+        TypeError: the launch is none of these, or `infinite` no bool.
         KernelError: the kernel failed.
     """
 
@@ -59,6 +62,8 @@ class NanSpread(Opener):
     def __init__(self, launch: Capture | CapturedLaunch | Session, *, infinite: bool = False) -> None:
         if not isinstance(launch, Capture | CapturedLaunch | Session):
             raise not_a_launch(launch, "sglab.trace, gpu.capture, sglab.step or Kernel.session")
+        if not isinstance(infinite, bool):
+            raise TypeError(f"infinite must be True or False; got {infinite!r}")
         super().__init__()
         self._begin(launch if isinstance(launch, Session) else launch.session(), infinite)
 
@@ -115,8 +120,8 @@ class NanSpread(Opener):
 
     def _look(self, infinite: bool) -> None:
         self.trace = find_nans(self.session, infinite=infinite)
-        operands = _first_operands(self.session, self.trace)
         drawn = self.trace[:DRAWN]
+        operands = _operands(self.session, [each for each in self.trace.origins if each.number < DRAWN][:TOLD])
         links = [(parent, event.number) for event in drawn for parent in event.parents]
         rows = _rows(drawn)
         self.publish(
@@ -147,28 +152,31 @@ def _rows(events: tuple[NanEvent, ...]) -> list[tuple[Any, ...]]:
     return sorted({_row(event) for event in events})
 
 
-def _first_operands(session: Session, trace: NanTrace) -> list[str]:
-    """What the instruction that made the first NaN read, as "read by lane 3" and "%r1 = -inf, %r27 = -inf".
+def _operands(session: Session, origins: list[NanEvent]) -> dict[int, list[str]]:
+    """What instructions that made a NaN read, by event: ["read by lane 3", "%r1 = -inf, %r27 = -inf"].
 
-    Empty where it came in from outside, or was made in a type of which a register holds several values. The session is
-    where it was.
+    Nothing where it came in from outside, or was made in a type of which a register holds several values. The session
+    is where it was.
     """
-    event = trace.first
-    if event is None or event.role != "made" or event.kind != "instruction":
-        return []
+    now = session.now
+    with session.quiet():
+        try:
+            return {each.number: told for each in origins if (told := _read_by(session, each))}
+        finally:
+            session.seek(now)
+
+
+def _read_by(session: Session, event: NanEvent) -> list[str]:
+    made = event.made or event.lanes_written
     dtype = FLOATS.get(event.instruction.opcode.rsplit(".", 1)[-1])
     names = SOURCES.findall(event.instruction.text.partition(",")[2])
-    if dtype is None or not names:
+    if event.role == "came" or event.kind != "instruction" or dtype is None or not names:
         return []
-    lane = (event.lanes_written & -event.lanes_written).bit_length() - 1
-    now = session.now
+    lane = (made & -made).bit_length() - 1
     session.seek(event.position)
-    try:
-        groups = session.warp(event.warp, event.cta).groups
-        group = next((i for i, each in enumerate(groups) if each.mask >> lane & 1), 0)
-        held = session.registers(event.warp, group, event.cta)
-    finally:
-        session.seek(now)
+    groups = session.warp(event.warp, event.cta).groups
+    group = next((i for i, each in enumerate(groups) if each.mask >> lane & 1), 0)
+    held = session.registers(event.warp, group, event.cta)
     values = [
         f"{name} = {held[name].values.view(dtype)[lane]:.6g}"
         for name in dict.fromkeys(names)
@@ -178,12 +186,12 @@ def _first_operands(session: Session, trace: NanTrace) -> list[str]:
 
 
 def _shown(
-    trace: NanTrace, drawn: tuple[NanEvent, ...], rows: list[tuple[Any, ...]], operands: list[str]
+    trace: NanTrace, drawn: tuple[NanEvent, ...], rows: list[tuple[Any, ...]], operands: dict[int, list[str]]
 ) -> dict[str, Any]:
     first = trace.first
-    facts = [_facts(event) for event in drawn]
-    if operands and first is not None and first.number < len(facts):
-        facts[first.number].insert(1, operands)
+    facts = [_facts(event, trace.infinite) for event in drawn]
+    for number, told in operands.items():
+        facts[number].insert(1, told)
     return {
         "rows": [ROW_NAMES[MEMORIES[row[0]]] if len(row) == 1 else f"CTA {row[1]} warp {row[2]}" for row in rows],
         "roles": [[name, text.replace("NaN", _what(trace.infinite))] for name, text in ROLES.items()],
@@ -191,25 +199,36 @@ def _shown(
         "events": len(trace),
         "truncated": trace.truncated,
         "first": -1 if first is None else first.number,
+        "origins": [each.number for each in trace.origins if each.number < len(drawn)],
+        "later": _stored(trace[len(drawn) :]),
         "facts": facts,
         "sentences": [sentence(event, trace.infinite) for event in drawn],
     }
 
 
-def _facts(event: NanEvent) -> list[list[str]]:
+def _stored(events: Sequence[NanEvent]) -> str:
+    """What of global memory events stored to, by name: "lse, out"."""
+    places = [place for event in events for place in event.places if place.written and place.space == "global"]
+    names = (re.split(r"[\[+]", place.text)[0].rpartition(", ")[2] for place in places)
+    return _few(names)
+
+
+def _facts(event: NanEvent, infinite: bool) -> list[list[str]]:
     """Rows of the details pane."""
     instruction = event.instruction
-    source = instruction.source
     facts = [["instruction", instruction.text], ["PTX line", str(instruction.ptx_line)]]
-    if source:
-        facts.append(["source", f"{source[0].rsplit('/', 1)[-1]}:{source[1]}"])
+    if places := instruction.places:
+        facts.append(["source", ", ".join(re.sub(r"\S*/", "", place) for place in places)])
     facts.append(["executed by", f"warp {event.warp} of CTA {event.cta}"])
     if event.kind == "operation":
         facts.append(["carried out", "asynchronously, after its issue"])
-    for title, names in (("NaN read from", event.read), ("NaN written to", event.written)):
+    if event.made:
+        facts.append(["made by", f"{_lanes(event.made)}: nothing that it read was {_what(infinite)}"])
+    it = "" if infinite else "NaN "
+    for title, names in ((f"{it}read from", event.read), (f"{it}written to", event.written)):
         if names:
             facts.append([title, _few(names)])
-    for title, written in (("NaN found in", False), ("NaN left in", True)):
+    for title, written in ((f"{it}found in", False), (f"{it}left in", True)):
         places = [place.text for place in event.places if place.written == written]
         if places:
             facts.append([title, _few(places)])
@@ -233,19 +252,35 @@ def sentence(event: NanEvent, infinite: bool = False) -> str:
             return f"{opcode} made {what} in {event.lanes_written:,} elements; nothing that it read was."
         return f"{opcode} made {what} in {_few(event.written)}{where}: nothing that it read was."
     if event.role == "came":
-        place = next((place.text for place in event.places if not place.written), "outside")
+        place = _place(event, False) or "outside"
         told = f"{what} came in from {place}, with {opcode}{where}"
         return told if told.endswith("…") else f"{told}."
     if event.role == "stored":
-        place = next((place.text for place in event.places if place.written), "memory")
+        place = _place(event, True) or "memory"
         return f"{opcode}{where} stored it to {place}."
     if event.role == "stopped":
         return f"{opcode}{where} read it{_of(event.read)}, and the result is no {what}."
     if event.kind == "operation":
         place = next((f" from {place.text} on" for place in event.places if place.written), " of its accumulators")
         return f"{opcode} spread it to {event.lanes_written:,} elements{place}."
-    source = next((f" in {place.text}" for place in event.places if not place.written), _of(event.read))
+    place = _place(event, False)
+    source = f" in {place}" if place else _of(event.read)
+    if event.made:
+        spread = _lanes(event.lanes_written & ~event.made)
+        return (
+            f"{opcode} of {spread} read it{source} and wrote it to {_few(event.written)}; {_lanes(event.made)} made it."
+        )
     return f"{opcode}{where} read it{source} and wrote it to {_few(event.written)}."
+
+
+def _place(event: NanEvent, written: bool) -> str:
+    """Where it was found or left, in a few words; empty where that was no memory."""
+    places = list(dict.fromkeys(place.text for place in event.places if place.written == written))
+    if places and places[0].startswith("tmem"):
+        return places[0]  # the others are the columns beside it
+    if len(places) < 3:
+        return " and ".join(places)
+    return f"{places[0]} and {len(places) - 1} other places"
 
 
 def _what(infinite: bool) -> str:
@@ -267,6 +302,8 @@ def _lanes(mask: int) -> str:
         return "all lanes"
     if len(lanes) == 1:
         return f"lane {lanes[0]}"
+    if 1 < len(lanes) <= 4 and lanes[-1] - lanes[0] + 1 > len(lanes):
+        return f"lanes {', '.join(map(str, lanes))}"
     if lanes and lanes[-1] - lanes[0] + 1 == len(lanes):
         return f"lanes {lanes[0]}–{lanes[-1]}"
     return f"{len(lanes)} lanes"

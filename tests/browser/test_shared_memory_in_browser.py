@@ -53,6 +53,7 @@ def test_a_saved_page_decodes_and_steps_without_python(page: Page, tmp_path: Pat
     assert path.stat().st_size < 5 << 20
     page.goto(path.as_uri())
     expect(page.locator(".sg-cells canvas").first).to_be_visible()
+    expect(page.locator(".sg-counter")).to_contain_text(f"event {widget.moment} of")
     page.locator(".sg-widget").press("End")
     expect(page.locator(".sg-counter")).to_contain_text("event")
     page.get_by_role("tab", name="smem descriptor").click()

@@ -89,7 +89,7 @@ def test_a_cell_shows_its_value_its_place_in_the_matrix_and_its_writer(host: Hos
     expect(details).to_contain_text("tmem[70,5] of CTA 0")
     expect(details).to_contain_text("row 6, column 37 of D0 (128×64 f32)")
     value = f"{made.expected[6, 37]:g}".replace("-", "−")
-    expect(details.locator("dt:text-is('f32') + dd")).to_have_text(value)
+    expect(details.locator("dt:text-is('f32, its own') + dd")).to_have_text(value)
     expect(details).to_contain_text("tcgen05.mma by warp 0 of CTA 0")
     expect(details.locator("dt:text-is('ld and st by') + dd")).to_have_text("warp 2; with the shape .32x32b by lane 6")
     assert selection.value["address"] == "tmem[70,5]"
@@ -115,7 +115,7 @@ def test_stepping_moves_the_session_and_back(host: Host) -> None:
     page = show(host, widget)
     sentence, frame = page.locator("output.sg-sentence"), page.locator(".sg-widget")
     frame.press("Home")
-    expect(sentence).to_have_text("Nothing has touched tensor memory yet.")
+    expect(sentence).to_contain_text("Nothing has touched tensor memory yet.")
     frame.press("ArrowRight")
     expect(sentence).to_have_text("Warp 0 of CTA 0 allocates columns 0–127.")
     assert made.session.now == widget._moments[0] + 1
@@ -124,7 +124,7 @@ def test_stepping_moves_the_session_and_back(host: Host) -> None:
     expect(sentence).to_contain_text("issues tcgen05.mma.cta_group::1.kind::f16: D0 (128×64 f32) in columns 0–63.")
     expect(page.locator(".sg-details")).to_contain_text("Issued, not carried out yet")
     frame.press("ArrowLeft")
-    expect(sentence).to_have_text("Nothing has touched tensor memory yet.")
+    expect(sentence).to_contain_text("Nothing has touched tensor memory yet.")
     assert made.session.now == 0
     made.session.run()
     host.flush()
@@ -210,6 +210,8 @@ def test_a_saved_page_steps_through_its_moments_without_python(page: Page, tmp_p
     assert path.stat().st_size < 5 << 20
     page.goto(path.as_uri())
     expect(page.locator(".stm-map")).to_have_count(2)
+    expect(page.locator(".sg-counter")).to_contain_text(f"event {widget.moment} of")
+    expect(page.locator(".sg-widget")).to_contain_text("saved: 5 of")
     page.locator(".sg-widget").press("Home")
     page.locator(".sg-widget").press("ArrowRight")
     expect(page.locator(".sg-counter")).to_contain_text("event")
@@ -233,6 +235,9 @@ def test_a_kernel_without_tensor_memory_and_another_version_are_explained_in_sen
     host.show(TensorMemory(no_tensor_memory()))
     expect(host.page.locator(".sg-placeholder")).to_contain_text("uses no tensor memory")
     expect(host.page.get_by_label("CTAs")).to_be_hidden()  # there is nothing to choose from
+    more(host.page.locator(".sg-widget"))
+    for name in ("owner", "values", "whole"):
+        expect(host.page.get_by_role("button", name=name)).to_be_hidden()
     other = TensorMemory(product().session)
     other.version = 99
     host.show(other, "other")

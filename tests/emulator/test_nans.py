@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import sglab
 from sglab.emulator.nan_kinds import copied_kind, register_kinds
 from sglab.emulator.nans import NanTrace, find_nans
 from tests.support.launches.nan_sessions import LANES, empty_row, softmax, spoilt_cache
@@ -156,3 +157,50 @@ def test_places_in_tensors_are_named_by_their_elements() -> None:
     name = session.launch.tensors[0].name.split(" (")[0]
     assert [place.text for place in came.places] == [f"{name}[2, 5]"]
     assert [place.text for place in stored.places][-1].endswith(f"[2, 0:{LANES}]")
+
+
+BYTES = """
+.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry bytes(.param .u64 x, .param .u64 y, .param .u64 out)
+{
+.reg .b16 %rs<4>; .reg .b32 %r<4>; .reg .f32 %f<4>; .reg .b64 %rd<8>; .reg .f16 %h<4>;
+ld.param.u64 %rd1, [x]; ld.param.u64 %rd2, [y]; ld.param.u64 %rd3, [out];
+mov.u32 %r1, %tid.x; mul.wide.u32 %rd4, %r1, 1; mul.wide.u32 %rd5, %r1, 4;
+add.s64 %rd1, %rd1, %rd4; add.s64 %rd2, %rd2, %rd5; add.s64 %rd3, %rd3, %rd4;
+ld.global.b8 %rs1, [%rd1];
+cvt.rn.f16x2.e4m3x2 %r2, %rs1;
+mov.b32 {%h1, %h2}, %r2;
+cvt.f32.f16 %f1, %h1;
+ld.global.f32 %f2, [%rd2];
+add.f32 %f1, %f1, %f2;
+mov.f32 %f3, 0f00000000;
+cvt.rn.satfinite.e4m3x2.f32 %rs2, %f3, %f1;
+st.global.b8 [%rd3], %rs2;
+ret;
+}
+"""
+
+
+def test_nan_in_eight_bits_comes_in_spreads_and_is_stored() -> None:
+    """e4m3 has a NaN, to which cvt with .satfinite leads, too; a load of a byte does not look at its neighbour."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(32, generator=draw).to(torch.float8_e4m3fn)
+    x.view(torch.uint8)[11] = 0x7F
+    y = torch.zeros(32)
+    y[20] = torch.nan
+    out = torch.zeros(32).to(torch.float8_e4m3fn)
+    session = sglab.step(sglab.ptx(BYTES)["bytes"][1, 32], x, y, out).session()
+    trace = find_nans(session)
+    first = trace[0]
+    assert (first.role, first.instruction.opcode, first.lanes_written) == ("came", "ld.global.b8", 1 << 11)
+    assert [place.text for place in first.places] == ["argument 0, x[11]"]
+    assert [(each.role, each.instruction.opcode) for each in trace if each.role != "spread"] == [
+        ("came", "ld.global.b8"),
+        ("came", "ld.global.f32"),
+        ("stored", "st.global.b8"),
+    ]
+    assert [place.text for place in trace[-1].places] == ["argument 2, out[11]", "argument 2, out[20]"]
+    session.run()
+    assert out.float().isnan().nonzero().flatten().tolist() == [11, 20]

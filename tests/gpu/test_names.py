@@ -48,6 +48,8 @@ def test_a_kernel_of_a_library_keeps_its_own_place() -> None:
 def test_a_message_gives_a_path_once_and_then_the_files_name() -> None:
     text = "warp 0 waits, /my/a/k.py:12\n  warp 1 (/my/a/k.py:13) for /other/k.py:2 [/my/a/k.py:12]"
     assert paths_once(text) == "warp 0 waits, /my/a/k.py:12\n  warp 1 (k.py:13) for /other/k.py:2 [k.py:12]"
+    assert paths_once("[a/b/k.cu:43, called from a/b/k.cu:93]") == "[a/b/k.cu:43, called from k.cu:93]"
+    assert paths_once("file=/a/k.cu:1, file=/a/k.cu:2") == "file=/a/k.cu:1, file=k.cu:2"
 
 
 def test_a_failure_names_a_kernel_of_the_cute_dsl_as_its_author_does() -> None:

@@ -37,6 +37,45 @@ def test_the_first_nan_says_of_what_it_was_made() -> None:
     assert session.now == 5
 
 
+def test_every_origin_says_of_what_it_was_made_and_no_widget_hears_of_the_looking() -> None:
+    x = torch.zeros(4, LANES)
+    x[1] = x[3] = -torch.inf
+    session, _ = softmax(x)
+    heard: list[int] = []
+    session.on_move(lambda: heard.append(session.now))
+    widget = NanSpread(session)
+    told = [dict(map(tuple, widget.shown["facts"][origin])) for origin in widget.shown["origins"]]
+    assert [facts["read by lane 0"] for facts in told] == 2 * ["%f0 = -inf, %f1 = -inf"]
+    assert not heard or set(heard) == {0}
+
+
+def test_infinities_are_not_called_nan_and_what_is_no_bool_is_refused() -> None:
+    widget = NanSpread(empty_row(), infinite=True)
+    assert not any(term.startswith("NaN ") for facts in widget.shown["facts"] for term, _ in facts)
+    with pytest.raises(TypeError, match="infinite must be True or False; got 'x'"):
+        NanSpread(empty_row(), infinite="x")  # type: ignore[arg-type]
+
+
+def test_what_was_stored_beyond_the_drawn_events_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sglab.widgets.nan_spread.DRAWN", 5)
+    assert NanSpread(empty_row()).shown["later"] == "out"
+
+
+def test_lanes_that_made_theirs_are_told_beside_those_that_read_one() -> None:
+    """Lane 7: ∞ − ∞. Lane 9 read a NaN. The maximum of all others is the infinity, so that nothing else is made."""
+    x = torch.zeros(1, LANES)
+    x[0, 7], x[0, 9] = torch.inf, torch.nan
+    widget = NanSpread(softmax(x)[0])
+    event = next(each for each in widget.trace if each.instruction.opcode == "sub.f32")
+    assert (event.role, event.made) == ("spread", 1 << 7) and event.number in widget.shown["origins"]
+    assert widget.shown["sentences"][event.number] == (
+        "sub.f32 of lane 9 read it in %f0 and wrote it to %f3; lane 7 made it."
+    )
+    facts = dict(map(tuple, widget.shown["facts"][event.number]))
+    assert facts["made by"] == "lane 7: nothing that it read was NaN"
+    assert facts["read by lane 7"] == "%f0 = inf, %f1 = inf"
+
+
 def test_an_event_moves_the_session_to_before_its_instruction() -> None:
     widget = NanSpread(empty_row())
     widget.seek(event=2)

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+import sglab
 from sglab._core import tensor
 from sglab.events.shared_memory import KINDS
 from sglab.labs.shared_memory import PagedDecode
@@ -159,3 +160,24 @@ def test_wrong_arguments_are_named() -> None:
         SharedMemory(session, saved_moments=0)
     with pytest.raises(ValueError, match="tab must be one of descriptor, instruction"):
         SharedMemory(session, tab="bank")
+
+
+def test_what_belongs_to_no_line_names_its_file_alone() -> None:
+    text = """
+.version 8.7
+.target sm_100a
+.address_size 64
+.file 1 "own.cu"
+.visible .entry k()
+{
+.shared .align 4 .b32 s;
+.loc 1 3 0
+st.shared.u32 [s], 1;
+.loc 1 0 0
+st.shared.u32 [s], 2;
+ret;
+}
+"""
+    widget = SharedMemory(sglab.step(sglab.ptx(text)["k"][1, 1]))
+    sources = [code["source"] for code in widget.code.values() if code["opcode"].startswith("st.")]
+    assert sources == ["own.cu:3", "own.cu"]

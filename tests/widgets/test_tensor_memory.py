@@ -186,6 +186,26 @@ def test_a_saved_page_holds_moments_and_leaves_the_session_where_it_was() -> Non
     assert len(json.dumps(saved)) < 5 << 20
 
 
+def test_a_saved_page_says_so_and_opens_at_the_moment_of_its_saving() -> None:
+    widget = TensorMemory(mla_sm100(), saved_moments=6)
+    widget.go(300)
+    state = widget.saved()["state"]
+    assert [frame["moment"] for frame in state["frames"] if frame["opens"]] == [300]
+    kept = len(state["frames"])
+    assert state["header"]["subject"].endswith(f"saved: {kept} of {len(widget._moments) + 1} moments")
+    assert "saved" not in widget.header["subject"]
+
+
+def test_a_page_saved_before_the_first_step_opens_where_something_is() -> None:
+    frames = TensorMemory(mla_sm100(), saved_moments=6).saved()["state"]["frames"]
+    assert frames[0]["moment"] == 0 and [frame["opens"] for frame in frames[:3]] == [False, True, False]
+
+
+def test_a_recording_says_that_it_is_one() -> None:
+    widget = TensorMemory(mla_sm100().log)
+    assert widget.header["badge"]["text"] == "recording, no values"
+
+
 def test_recording_leaves_tensors_and_session_as_they_were() -> None:
     made = product()
     made.session.step(count=500)

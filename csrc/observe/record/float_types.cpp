@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "isa/aperture.hpp"
 #include "machine/engine/cluster.hpp"
@@ -23,11 +24,22 @@ bool half(std::uint32_t bits, bool infinite) {
 bool brain(std::uint32_t bits, bool infinite) {
   return beyond(bits, 0x7fff, 0x7f80, infinite);
 }
+bool e4m3(std::uint32_t bits) {
+  return (bits & 0x7f) == 0x7f;  // it has no infinities
+}
+bool e5m2(std::uint32_t bits, bool infinite) {
+  return beyond(bits, 0x7f, 0x7c, infinite);
+}
 
 }  // namespace
 
 bool is_nan(FloatKind kind, std::uint64_t bits, bool infinite) {
   const auto low = static_cast<std::uint32_t>(bits);
+  const auto any_byte = [bits](auto is) {
+    for (int shift = 0; shift < 64; shift += 8)
+      if (is(static_cast<std::uint32_t>(bits >> shift & 0xff))) return true;
+    return false;
+  };
   switch (kind) {
     case FloatKind::kNone:
     case FloatKind::kMoved:
@@ -44,8 +56,22 @@ bool is_nan(FloatKind kind, std::uint64_t bits, bool infinite) {
       return half(low & 0xffff, infinite) || half(low >> 16, infinite);
     case FloatKind::kBf16x2:
       return brain(low & 0xffff, infinite) || brain(low >> 16, infinite);
+    case FloatKind::kE4m3:
+      return any_byte(e4m3);
+    case FloatKind::kE5m2:
+      return any_byte([infinite](std::uint32_t byte) { return e5m2(byte, infinite); });
   }
   return false;
+}
+
+FloatKind float_kind(std::string_view name) {
+  static constexpr std::pair<std::string_view, FloatKind> kNamed[] = {
+      {"f16", FloatKind::kF16},   {"bf16", FloatKind::kBf16},   {"f32", FloatKind::kF32},
+      {"f64", FloatKind::kF64},   {"f16x2", FloatKind::kF16x2}, {"bf16x2", FloatKind::kBf16x2},
+      {"e4m3", FloatKind::kE4m3}, {"e5m2", FloatKind::kE5m2},   {"moved", FloatKind::kMoved}};
+  for (const auto& [known, kind] : kNamed)
+    if (known == name) return kind;
+  return FloatKind::kNone;
 }
 
 bool is_nan(ElementType type, const std::uint8_t* at, bool infinite) {
@@ -60,9 +86,9 @@ bool is_nan(ElementType type, const std::uint8_t* at, bool infinite) {
     case ElementType::kTf32:
       return beyond(bits, 0x7fffffff, 0x7f800000, infinite);
     case ElementType::kE4m3:
-      return (bits & 0x7f) == 0x7f;
+      return e4m3(bits);
     case ElementType::kE5m2:
-      return beyond(bits, 0x7f, 0x7c, infinite);
+      return e5m2(bits, infinite);
     default:
       return false;
   }
@@ -78,6 +104,9 @@ FloatKind in_register(FloatKind element, std::uint32_t bytes) {
       return bytes == 4 ? FloatKind::kF32 : FloatKind::kNone;
     case FloatKind::kF64:
       return bytes == 8 ? FloatKind::kF64 : FloatKind::kNone;
+    case FloatKind::kE4m3:
+    case FloatKind::kE5m2:
+      return element;
     default:
       return FloatKind::kNone;
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -11,7 +12,11 @@ namespace sglab::emu {
 struct Cluster;
 
 // What a register's bits are read as. kMoved: what the memory held that they came from.
-enum class FloatKind : std::uint8_t { kNone, kF16, kBf16, kF32, kF64, kF16x2, kBf16x2, kMoved };
+// kE4m3, kE5m2: bytes, as many as it has.
+enum class FloatKind : std::uint8_t { kNone, kF16, kBf16, kF32, kF64, kF16x2, kBf16x2, kE4m3, kE5m2, kMoved };
+
+// The kind of that name, as Python writes it; kNone: there is none.
+FloatKind float_kind(std::string_view name);
 
 // Whether a value is NaN, or infinite where that counts, too; of packed ones any.
 bool is_nan(FloatKind, std::uint64_t bits, bool infinite);

@@ -23,7 +23,8 @@ int bytes_of(ElementType type) {
   return element_bits(type) / 8;
 }
 
-ElementType type_of(TensorMapType type, ElementType otherwise) {
+// `held`: what the tensor says of itself; `copied`: the kernel's 16-bit type.
+ElementType type_of(TensorMapType type, ElementType held, ElementType copied) {
   switch (type) {
     case TensorMapType::kF16:
       return ElementType::kF16;
@@ -35,7 +36,9 @@ ElementType type_of(TensorMapType type, ElementType otherwise) {
     case TensorMapType::kTf32Ftz:
       return ElementType::kF32;
     case TensorMapType::kU16:
-      return otherwise;
+      return bytes_of(held) == 2 ? held : copied;
+    case TensorMapType::kU8:
+      return bytes_of(held) == 1 ? held : ElementType::kS8;
     default:
       return ElementType::kS8;
   }
@@ -50,6 +53,10 @@ FloatKind kind_of(ElementType type) {
     case ElementType::kF32:
     case ElementType::kTf32:
       return FloatKind::kF32;
+    case ElementType::kE4m3:
+      return FloatKind::kE4m3;
+    case ElementType::kE5m2:
+      return FloatKind::kE5m2;
     default:
       return FloatKind::kNone;
   }
@@ -63,6 +70,10 @@ ElementType type_of(FloatKind element) {
       return ElementType::kBf16;
     case FloatKind::kF32:
       return ElementType::kF32;
+    case FloatKind::kE4m3:
+      return ElementType::kE4m3;
+    case FloatKind::kE5m2:
+      return ElementType::kE5m2;
     default:
       return ElementType::kS8;  // none of these is NaN
   }
@@ -109,6 +120,7 @@ std::uint32_t NanRecorder::scan(const Cluster& cluster, std::uint32_t event, con
 std::uint32_t NanRecorder::scan(const Cluster& cluster, std::uint32_t event,
                                 const std::vector<TmemRange>& ranges, ElementType type, bool written) {
   std::uint32_t count = 0;
+  const int size = std::max(bytes_of(type), 1);
   for (const TmemRange& range : ranges) {
     if (!cluster.async->has_tmem(range.rank)) continue;
     const TensorMemory& memory = cluster.async->tmem(range.rank);
@@ -118,10 +130,9 @@ std::uint32_t NanRecorder::scan(const Cluster& cluster, std::uint32_t event,
         const std::uint32_t cell = memory.cell(lane, c);
         std::uint8_t bytes[4];
         std::memcpy(bytes, &cell, 4);
-        const bool wide = bytes_of(type) == 4;
-        const bool low = !(wide && cell == kUnwritten) && is_nan(type, bytes, infinite_);
-        const bool high = bytes_of(type) == 2 && is_nan(type, bytes + 2, infinite_);
-        if (!low && !high) continue;
+        bool any = false;
+        for (int at = 0; at < 4; at += size) any = any || is_nan(type, bytes + at, infinite_);
+        if (!any || (size == 4 && cell == kUnwritten)) continue;
         ++count;
         first = std::min(first, lane);
         last = lane;
@@ -173,7 +184,7 @@ void NanRecorder::performed(const Cluster& cluster, const AsyncOperation& operat
         const auto kind = what->kind;
         const bool mapped = kind == BulkOperation::Kind::kLoadBox || kind == BulkOperation::Kind::kStoreBox ||
                             kind == BulkOperation::Kind::kReduceBox;
-        if (mapped) pending.type = type_of(what->map.type, copied_);
+        if (mapped) pending.type = type_of(what->map.type, element_of(pending.footprint), copied_);
         plain = !mapped;
       }
       if constexpr (std::is_same_v<What, TensorOperation>) {
@@ -181,6 +192,7 @@ void NanRecorder::performed(const Cluster& cluster, const AsyncOperation& operat
           plain = false;
           pending.type = what->mma.descriptor.a_type;
           other = what->mma.descriptor.b_type;
+          pending.sums = what->mma.descriptor.d_type;
         }
       }
     }
@@ -203,7 +215,7 @@ void NanRecorder::performed(const Cluster& cluster, const AsyncOperation& operat
     const bool d = std::any_of(f.tmem_writes.begin(), f.tmem_writes.end(), [&](const TmemRange& written) {
       return written.rank == range.rank && written.column == range.column;
     });
-    in += scan(cluster, pending.event, std::vector{range}, d ? ElementType::kF32 : pending.type, false);
+    in += scan(cluster, pending.event, std::vector{range}, d ? pending.sums : pending.type, false);
   }
   log_.events[pending.event].in = in;
   pending_.push_back(std::move(pending));
@@ -213,7 +225,7 @@ void NanRecorder::flush() {
   if (pending_.empty()) return;
   for (Pending& one : std::exchange(pending_, {})) {
     std::uint32_t out = scan(*one.cluster, one.event, one.footprint.writes, one.type, true);
-    out += scan(*one.cluster, one.event, one.footprint.tmem_writes, ElementType::kF32, true);
+    out += scan(*one.cluster, one.event, one.footprint.tmem_writes, one.sums, true);
     log_.events[one.event].out = out;
     const bool last = one.event + 1 == log_.events.size();
     if (out == 0 && log_.events[one.event].in == 0 && last) log_.events.pop_back();  // nothing to tell

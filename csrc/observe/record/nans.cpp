@@ -41,7 +41,10 @@ NanRecorder::NanRecorder(const Program& program, std::vector<FloatKind> kinds,
     const std::uint32_t number = count++;
     if (named == nullptr || kinds[named->reg] == FloatKind::kNone) continue;
     const auto stride = static_cast<std::uint8_t>(type_bytes(named->function->registers[named->index]));
-    watched_[m.inst].push_back({m.place, kinds[named->reg], stride, m.definition, named->reg, number});
+    const Effects& effects = program.effects[m.inst];
+    const auto moved = static_cast<std::uint8_t>(type_bytes(effects.type));
+    const std::uint8_t bytes = effects.act == Act::kAccess && moved != 0 ? std::min(stride, moved) : stride;
+    watched_[m.inst].push_back({m.place, kinds[named->reg], stride, bytes, m.definition, named->reg, number});
   }
 }
 
@@ -62,7 +65,7 @@ std::uint32_t NanRecorder::lanes_of(const Warp& w, const Watched& one, FloatKind
   std::uint32_t mask = 0;
   for (int lane = 0; lane < 32; ++lane) {
     std::uint64_t bits = 0;
-    std::memcpy(&bits, base + lane * one.stride, one.stride);
+    std::memcpy(&bits, base + lane * one.stride, one.bytes);
     mask |= static_cast<std::uint32_t>(is_nan(kind, bits, infinite_)) << lane;
   }
   return mask;
@@ -147,12 +150,12 @@ FloatKind NanRecorder::moved_to(const Watched& one, const Effects& effects,
     }
     return FloatKind::kNone;
   }
-  const std::uint32_t within = effects.act == Act::kAccess ? one.number * one.stride : 0;
+  const std::uint32_t within = effects.act == Act::kAccess ? one.number * one.bytes : 0;
   for (const bool shared : {false, true}) {
     const LaneAccess& access = accesses_[shared];
     if (access.lanes == 0) continue;
     const std::uint64_t address = access.address[std::countr_zero(access.lanes)] + within;
-    return in_register(shared ? types_.shared(*cluster, address) : types_.global(address), one.stride);
+    return in_register(shared ? types_.shared(*cluster, address) : types_.global(address), one.bytes);
   }
   return FloatKind::kNone;
 }
@@ -164,7 +167,7 @@ void NanRecorder::note_stored(const Warp& w, const Effects& effects, const std::
   for (std::size_t i = 0; i < watched.size(); ++i) {
     if (watched[i].written) continue;
     const bool rows = effects.act == Act::kMatrixRows;
-    const std::uint32_t bytes = rows ? 16 : watched[i].stride, within = rows ? 0 : stored++ * bytes;
+    const std::uint32_t bytes = rows ? 16 : watched[i].bytes, within = rows ? 0 : stored++ * bytes;
     const FloatKind element = sglab::emu::element_of(now_[i]);
     if (element == FloatKind::kNone) continue;
     for (std::uint32_t m = access.lanes; m != 0; m &= m - 1)
@@ -224,7 +227,7 @@ void NanRecorder::keep_access(const Warp& w, const Inst* inst, std::uint32_t eve
     std::uint32_t stored = 0;
     for (std::size_t i = 0; i < watched.size(); ++i) {
       if (watched[i].written == writes && !effects.atomic) continue;
-      const std::uint32_t bytes = watched[i].stride;
+      const std::uint32_t bytes = watched[i].bytes;
       // A load's results count from the vector's first; a store's sources come after its address.
       const std::uint32_t within = writes ? stored++ : watched[i].number;
       for (std::uint32_t m = sources_[i] & access.lanes; m != 0; m &= m - 1) {

@@ -74,6 +74,7 @@ class NanRecorder final : public Observer {
     Ref place;
     FloatKind kind;
     std::uint8_t stride;  // bytes of a lane
+    std::uint8_t bytes;   // of them, what the instruction moves: ld.b8 into a register of 16 bits
     bool written;
     std::uint32_t reg;
     std::uint32_t number;  // among the instruction's results, or sources
@@ -82,7 +83,7 @@ class NanRecorder final : public Observer {
     const Cluster* cluster = nullptr;
     std::uint32_t event = 0;
     Footprint footprint;
-    ElementType type = ElementType::kF16;
+    ElementType type = ElementType::kF16, sums = ElementType::kF32;  // sums: what it leaves in tensor memory
   };
   struct Unfilled;
   std::uint32_t lanes_of(const Warp&, const Watched&, FloatKind) const;

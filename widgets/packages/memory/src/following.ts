@@ -159,7 +159,14 @@ export function followSession(options: FollowOptions): Following {
       known = next;
       loading = true;
       if (source.live) transport.load(liveTrack(next, transport, go, momentNow), momentNow());
-      else transport.load(savedTrack(next, frames()));
+      else
+        transport.load(
+          savedTrack(next, frames()),
+          Math.max(
+            0,
+            frames().findIndex(({ opens }) => opens),
+          ),
+        );
       loading = false;
     },
   };

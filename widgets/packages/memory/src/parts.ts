@@ -56,8 +56,15 @@ export function switcher<T extends string>(
   };
 }
 
+/** What a button is called aloud: its title, with what is written on it, by which people call it. */
+export function spoken(text: string, title: string): string {
+  const word = /\p{L}{2}/u.test(text);
+  return word && !title.toLowerCase().includes(text.toLowerCase()) ? `${text}: ${title}` : title;
+}
+
 export function button(text: string, title: string, run: () => void): HTMLButtonElement {
-  const element = h("button", { type: "button", class: "sg-button", title, "aria-label": title }, text);
+  const name = spoken(text, title);
+  const element = h("button", { type: "button", class: "sg-button", title, "aria-label": name }, text);
   element.addEventListener("click", run);
   return element;
 }

@@ -30,6 +30,8 @@ export interface ShownMoment {
   moment: number;
   /** Instructions executed. */
   position: number;
+  /** Of saved moments: the one that the page opens at. */
+  opens?: boolean;
 }
 
 /** An instruction of the kernel. */

@@ -19,6 +19,7 @@ test("e4m3 has NaN and no infinity: it rises to 448", () => {
 describe("a word", () => {
   test("reads from its lowest bits up", () => {
     expect(numbersOf(0x40003c00, "f16x2")).toEqual([1, 2]);
+    expect(numbersOf(0x40003c00, "f16")).toEqual([1]);
     expect(numbersOf(0x40003f80, "bf16x2")).toEqual([1, 2]);
     expect(numbersOf(0x7e380800, "e4m3x4")).toEqual([0, 2 ** -6, 1, 448]);
     expect(numbersOf(0xffffffff, "s32")).toEqual([-1]);

@@ -3,9 +3,11 @@
 import { float16 } from "@sglab/protocol";
 
 export const FORMATS = ["f32", "f16x2", "bf16x2", "e4m3x4", "s32", "hex"] as const;
-export type Format = (typeof FORMATS)[number];
+/** f16: one in the low half, as sums in f16 lie in tensor memory. */
+export type Format = (typeof FORMATS)[number] | "f16";
 export const FORMAT_LABELS: Record<Format, string> = {
   f32: "f32",
+  f16: "f16",
   f16x2: "2 × f16",
   bf16x2: "2 × bf16",
   e4m3x4: "4 × e4m3",
@@ -34,6 +36,8 @@ export function numbersOf(word: number, format: Format): number[] {
   switch (format) {
     case "f32":
       return [f32(word)];
+    case "f16":
+      return [float16(word & 0xffff)];
     case "f16x2":
       return [float16(word & 0xffff), float16(word >>> 16)];
     case "bf16x2":
@@ -52,6 +56,7 @@ export function firstNumber(word: number, format: Format): number {
   switch (format) {
     case "f32":
       return f32(word);
+    case "f16":
     case "f16x2":
       return float16(word & 0xffff);
     case "bf16x2":

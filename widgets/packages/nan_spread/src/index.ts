@@ -16,7 +16,7 @@ import {
   watchTheme,
 } from "@sglab/core";
 import { type Opened, openTab, pageLink } from "@sglab/engine/opener";
-import { button, definitions } from "@sglab/memory/parts";
+import { button, definitions, spoken } from "@sglab/memory/parts";
 import "@sglab/memory/memory.css";
 import { ROLES, Spread } from "./model";
 import "./nan_spread.css";
@@ -214,7 +214,8 @@ function render({ el, source, selection, disposer }: Context<typeof NAN_SPREAD>)
       if (shown.events > shown.sentences.length)
         frame.notify(
           "info",
-          `The first ${format.count(shown.sentences.length)} of ${format.count(shown.events)} events are drawn.`,
+          `The first ${format.count(shown.sentences.length)} of ${format.count(shown.events)} events are drawn.` +
+            (shown.later ? ` Later ones stored it to ${shown.later}.` : ""),
         );
       transport.load(trackOf(spread), shown.first + 1);
       redraw.schedule();
@@ -235,7 +236,7 @@ const OPEN = "Move the session to this instruction: the launch's KernelDebugger 
 function allow(button: HTMLButtonElement, title: string, allowed: boolean, shown: Shown): void {
   button.disabled = !allowed;
   button.title = allowed ? title : noneIn(shown);
-  button.setAttribute("aria-label", button.title);
+  button.setAttribute("aria-label", spoken(button.textContent ?? "", button.title));
 }
 
 function noneIn({ infinite }: Shown): string {
@@ -252,16 +253,15 @@ const HINT = "Step, or press a mark: the way from the first NaN to it is drawn a
 function trackOf(spread: Spread): Track {
   const stops = (...roles: string[]) =>
     Array.from({ length: spread.size }, (_, i) => i + 1).filter((i) => roles.includes(spread.role(i - 1)));
+  const origins = spread.shown.origins?.map((event) => event + 1) ?? stops("made", "came");
   return {
     length: spread.size,
     granularities: [
       { id: "event", label: "event" },
       { id: "memory", label: "stored", stops: stops("stored") },
-      { id: "origin", label: "origin", stops: stops("made", "came") },
+      { id: "origin", label: "origin", stops: origins },
     ],
-    marks: stops("made", "came")
-      .slice(0, 100)
-      .map((at) => ({ at, label: "a NaN was made or came in" })),
+    marks: origins.slice(0, 100).map((at) => ({ at, label: "a NaN was made or came in" })),
     describe: (position) => spread.shown.sentences[position - 1] ?? "No NaN yet.",
   };
 }

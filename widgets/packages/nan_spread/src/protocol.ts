@@ -24,6 +24,9 @@ export interface Shown {
   truncated: boolean;
   /** The first NaN; -1: there is none. */
   first: number;
+  /** Of those drawn, what made a NaN or took one in; and where later events stored it. Older recordings lack both. */
+  origins?: number[];
+  later?: string;
   facts: [term: string, text: string][][];
   sentences: string[];
 }

@@ -23,6 +23,8 @@ export interface Controls {
   more: HTMLElement[];
   show(mode: Mode, reading: Reading): void;
   showLaunch(launch: Launch): void;
+  /** Hidden where there is nothing to show. */
+  showWhether(shown: boolean): void;
   focusAddress(): void;
 }
 
@@ -52,14 +54,15 @@ export function makeControls(source: TensorMemorySource, disposer: Disposer, act
     source.call("show_cluster", { cta: Number(clusters.value) }).catch(actions.failed);
   });
   const clusterBox = h("label", { class: "smv-label", hidden: true }, "CTAs ", clusters);
+  const looks = [
+    button("−", "Zoom out (-)", () => actions.zoom(-ZOOM_STEP)),
+    button("+", "Zoom in (+)", () => actions.zoom(ZOOM_STEP)),
+    button("whole", "Show everything (0)", actions.whole),
+    address,
+  ];
   return {
     parts: [modes.root, formats.root, clusterBox],
-    more: [
-      button("−", "Zoom out (-)", () => actions.zoom(-ZOOM_STEP)),
-      button("+", "Zoom in (+)", () => actions.zoom(ZOOM_STEP)),
-      button("whole", "Show everything (0)", actions.whole),
-      address,
-    ],
+    more: looks,
     show(mode, reading) {
       modes.show(mode);
       formats.show(reading);
@@ -74,6 +77,10 @@ export function makeControls(source: TensorMemorySource, disposer: Disposer, act
         ...launch.clusters.map((ctas) => h("option", { value: ctas[0] as number }, ctas.join(" and "))),
       );
       clusters.value = String(launch.ctas[0]);
+    },
+    showWhether(shown) {
+      for (const each of [modes.root, ...looks]) each.hidden = !shown;
+      if (!shown) formats.root.hidden = true; // which showLaunch decides
     },
     focusAddress: () => address.focus(),
   };

@@ -3,9 +3,10 @@
 import { breakable, cssBackground, h, lookOf } from "@sglab/core";
 import { definitions, findingParts, noteParts, type Row } from "@sglab/memory/parts";
 import type { Finding } from "@sglab/memory/protocol";
-import { FORMAT_LABELS, FORMATS, textOf } from "@sglab/memory/words";
+import { FORMAT_LABELS, FORMATS, type Format, textOf } from "@sglab/memory/words";
 import { addressText, logicalOf, type Region, regionAt } from "./data";
 import type { Allocation, FrameInfo, Tile } from "./protocol";
+import { formatOf } from "./reading";
 import {
   allocatorOf,
   blockTexts,
@@ -59,8 +60,12 @@ export function cellRows(looked: Looked, place: CellPlace, press: (moment: numbe
     rows.push(["state", stateText(region)]);
   } else rows.push(["allocation", "free"]);
   if (region && region.state !== 0) {
-    if (word !== undefined)
-      for (const format of FORMATS) rows.push([FORMAT_LABELS[format], textOf(word, format)]);
+    if (word !== undefined) {
+      const own = formatOf(facts, "own", region);
+      if (own !== "hex") rows.push([`${FORMAT_LABELS[own]}, its own`, textOf(word, own)]);
+      for (const format of FORMATS)
+        if (format !== own || own === "hex") rows.push([FORMAT_LABELS[format], textOf(word, format)]);
+    }
     rows.push(...logicalRows(looked, place, region));
     rows.push(["written by", event(region.writer)]);
     rows.push(["read by", region.reader < 0 ? "no warp since" : event(region.reader)]);
@@ -80,7 +85,7 @@ function columnsText({ number, column, columns }: Allocation): string {
   return `${number}: columns ${column}–${column + columns - 1}`;
 }
 
-export function cellText(looked: Looked, place: CellPlace, format: (typeof FORMATS)[number]): string {
+export function cellText(looked: Looked, place: CellPlace, format: Format): string {
   const { facts, regions } = looked;
   const { rank, lane, column } = place;
   const region = regionAt(regions, rank, lane, column);
@@ -132,7 +137,11 @@ export function detailParts(
     );
   else
     parts.push(
-      h("p", { class: "smv-note" }, "Press a cell, or walk there with the arrow keys, to see what it holds."),
+      h(
+        "p",
+        { class: "smv-note" },
+        "Press a cell, or go into the map with Tab and walk with the arrow keys, to see what it holds.",
+      ),
     );
   const present = [...new Set(regions.filter((r) => r.state > 0).map((r) => r.tile))]
     .map((id) => facts.tiles[id])

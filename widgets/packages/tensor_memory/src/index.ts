@@ -124,7 +124,8 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
   function goTo(text: string): void {
     const place = parseAddress(text);
     if (!place) {
-      const form = "write tmem[lane,column] with lanes to 127 and columns to 511.";
+      const form =
+        "write tmem[lane,column] with lanes to 127 and columns to 511, or a raw address such as 0x00050003.";
       frame.notify("error", `“${text}” is no cell: ${form}`);
       return;
     }
@@ -209,6 +210,7 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
   async function load(): Promise<void> {
     const launch = source.get("launch");
     frame.setHeader(source.get("header"));
+    controls.showWhether(!launch.empty);
     if (launch.empty) {
       if (launch.error) frame.notify("error", launch.error);
       const remedy = "SharedMemory shows this launch's other memory, KernelDebugger its registers.";

@@ -39,12 +39,12 @@ export function legendParts(
     parts.push(h("span", {}, "nothing that is allocated now has been written"));
   else if (mode === "values") {
     const shown = kinds.flatMap((kind, i) => (ranges[i] ? [[kind, ranges[i]] as const] : []));
-    const packed = shown.some(([{ format }]) => !["f32", "s32", "hex"].includes(format));
+    const packed = shown.some(([{ format }]) => !["f32", "f16", "s32", "hex"].includes(format));
     const scales = shown.map(([{ of, format }, range]): [string, Range] => [
       of ? `${of}, ${FORMAT_LABELS[format]}` : FORMAT_LABELS[format],
       range,
     ]);
-    parts.push(...scaleParts(scales, packed ? "colour: the lowest" : ""));
+    parts.push(...scaleParts(scales, packed ? "a cell of several numbers has the colour of its first" : ""));
   } else {
     const seen = new Map<string, HTMLElement>();
     for (const region of regions) {

@@ -19,8 +19,9 @@ export function formatOf(facts: Facts, reading: Reading, region: Region | undefi
   if (!region) return UNKNOWN;
   const said = (moment: number) =>
     moment < 0 ? undefined : facts.elements[String(facts.moments.pc[moment])];
-  const element =
-    facts.tiles[region.tile]?.type ?? said(region.writer) ?? said(region.reader) ?? said(region.next);
+  const tile = facts.tiles[region.tile];
+  const element = tile?.type ?? said(region.writer) ?? said(region.reader) ?? said(region.next);
+  if (tile?.type === "f16" && tile.packed === 1) return "f16";
   return OF_ELEMENTS[element ?? ""] ?? UNKNOWN;
 }
 

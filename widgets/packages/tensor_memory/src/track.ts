@@ -48,6 +48,7 @@ export function eventsOf(
 }
 
 export function describe(facts: Facts, position: number): string {
-  if (position === 0) return "Nothing has touched tensor memory yet.";
+  if (position === 0)
+    return "Nothing has touched tensor memory yet. Press → for the first instruction that does.";
   return momentSentence(facts, position - 1);
 }

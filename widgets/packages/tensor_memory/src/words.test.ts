@@ -222,6 +222,11 @@ describe("what cells are read as", () => {
     expect(formatOf(known, "s32", region({ tile: 0 }))).toBe("s32");
   });
 
+  test("sums in f16 are one of a cell", () => {
+    const sums = { ...known, tiles: [{ ...TILES[0], type: "f16" }] as Tile[] };
+    expect(formatOf(sums, "own", region({ tile: 0 }))).toBe("f16");
+  });
+
   test("is known of every cell, with a scale for each matrix", () => {
     const regions = [region({ tile: 1, column: 8, lane: 32, lanes: 32 }), region({ tile: 0, column: 32 })];
     const { kinds, masks } = readsOf(known, "own", regions, 1);
