@@ -1,7 +1,7 @@
 // What is beside a barrier's name: phase, pending arrivals, bytes under way and who waits, at the current step.
 
 import { cssBackground, format, h, type Look, ROLE_LOOKS } from "@sglab/core";
-import { waited } from "@sglab/launch/barrier_details";
+import { waited, waitedLong } from "@sglab/launch/barrier_details";
 import type { Launch } from "@sglab/launch/data";
 import { roleName, warpAndRole } from "@sglab/launch/names";
 import type { BarrierState, Waiter } from "@sglab/launch/states";
@@ -89,7 +89,7 @@ function waitingParts(launch: Launch, waiting: Waiter[]): HTMLElement[] {
     return swatch;
   });
   const title = waiting
-    .map(({ row, since }) => `${warpAndRole(launch, row)} since ${launch.clock.at(since)}`)
+    .map(({ row, wait }) => `${warpAndRole(launch, row)} since ${launch.clock.began(wait)}`)
     .join("\n");
   const text = waiting.length === 1 ? `w${first.row % launch.meta.warps}` : `×${waiting.length}`;
   return [h("span", { class: "sbr-chip", title }, ...swatches, h("span", { class: "sbr-count" }, text))];
@@ -109,7 +109,7 @@ export function stateText(launch: Launch, index: number, state: BarrierState, po
   if (state.tx) lines.push(`${format.bytes(state.tx)} still to come`);
   for (const waiter of state.waiting)
     lines.push(
-      `${warpAndRole(launch, waiter.row)} waits, for ${launch.clock.between(waiter.since, position - 1)}`,
+      `${warpAndRole(launch, waiter.row)} waits, for ${waitedLong(launch, waiter, position)}`,
     );
   for (const { row } of state.released)
     lines.push(`${warpAndRole(launch, row)} was released and has not gone on yet`);

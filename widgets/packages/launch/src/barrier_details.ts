@@ -65,7 +65,7 @@ function waitersPart(
       "li",
       {},
       linkTo(warpAndRole(launch, waiter.row), () => toEvent(waiter.event)),
-      ` since ${launch.clock.at(waiter.since)}, ${waited(launch, waiter, position)} long`,
+      ` since ${launch.clock.began(waiter.wait)}, ${waitedLong(launch, waiter, position)} long`,
     );
   const list = (waiters: Waiter[]) => {
     const more = waiters.length - LISTED;
@@ -118,10 +118,19 @@ function listOr(nothing: string, entries: HTMLElement[]): HTMLElement[] {
     : [h("p", { class: "sg-note" }, nothing)];
 }
 
-/** For how long: in little room, instructions go without saying. */
-export function waited({ clock, places }: Launch, { since }: Waiter, position: number): string {
-  if (clock.timed) return clock.between(since, position - 1);
-  return format.count(Math.max(0, places.stepAt(position) - places.stepAt(since)));
+function waitedFor({ clock, places }: Launch, { wait }: Waiter, position: number): number {
+  return Math.max(0, clock.x(places.stepAt(position)) - clock.wait(wait)[0]);
+}
+
+/** For how long. */
+export function waitedLong(launch: Launch, waiter: Waiter, position: number): string {
+  return launch.clock.stretch(waitedFor(launch, waiter, position));
+}
+
+/** The same in little room, where instructions go without saying. */
+export function waited(launch: Launch, waiter: Waiter, position: number): string {
+  const long = waitedFor(launch, waiter, position);
+  return launch.clock.timed ? launch.clock.stretch(long) : format.count(long);
 }
 
 /** The last things done to it before a position, the latest first. */
@@ -188,12 +197,12 @@ const FAILED = -2; // sglab/events/tables.py
 
 function phaseEntry(launch: Launch, relations: Relations, row: number, toEvent: ToEvent): HTMLElement {
   const { phases } = launch;
-  const released = relations.releasedBy(row).filter(({ since }) => since !== undefined).length;
+  const released = relations.releasedBy(row).filter(({ wait }) => wait !== undefined).length;
   const by = phases.asynchronous[row] ? " by what it issued: " : " by ";
   return h(
     "li",
     { class: "sg-strong" },
-    `phase ${phases.number[row]} ended at ${launch.clock.at(phases.position[row] as number)}${by}`,
+    `phase ${phases.number[row]} ended at ${launch.clock.ended(row)}${by}`,
     eventLink(launch, phases.event[row] as number, toEvent),
     released ? `, released ${format.plural(released, "warp")}` : "",
   );

@@ -14,8 +14,8 @@ test("a phase belongs to the event that ended it, or issued what did", () => {
 });
 
 test("who had waited is distinguished from who found the phase over", () => {
-  expect(relations.releasedBy(0)).toEqual([{ event: WAITED, since: 1 }]);
-  expect(relations.releasedBy(1)).toEqual([{ event: FOUND_IT_OVER, since: undefined }]);
+  expect(relations.releasedBy(0)).toEqual([{ event: WAITED, wait: 0 }]);
+  expect(relations.releasedBy(1)).toEqual([{ event: FOUND_IT_OVER, wait: undefined }]);
 });
 
 test("an event could proceed because of what ended the phase it passed", () => {

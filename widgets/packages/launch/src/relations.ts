@@ -6,8 +6,8 @@ import type { Launch } from "./data";
 export interface Released {
   /** The waiting event. */
   event: number;
-  /** The position at which it had begun to wait; undefined where it found the phase complete. */
-  since: number | undefined;
+  /** The row of `waits`; undefined where it found the phase complete. */
+  wait: number | undefined;
 }
 
 export class Relations {
@@ -35,13 +35,13 @@ export class Relations {
     for (let i = 0; i < waits.size; i++) {
       const event = waits.event[i] as number;
       this.#waitOfEvent.set(event, i);
-      this.#releasedBy[waits.phase[i] as number]?.push({ event, since: waits.since[i] });
+      this.#releasedBy[waits.phase[i] as number]?.push({ event, wait: i });
     }
     for (let i = 0; i < actions.size; i++) {
       const event = actions.event[i] as number;
       this.#actionOfEvent.set(event, i);
       if (!this.#waitOfEvent.has(event))
-        this.#releasedBy[actions.passed[i] as number]?.push({ event, since: undefined });
+        this.#releasedBy[actions.passed[i] as number]?.push({ event, wait: undefined });
     }
     for (let i = 0; i < operations.size; i++) {
       this.#operationsOfEvent.set(operations.event[i] as number, i);

@@ -20,7 +20,7 @@ describe("an mbarrier", () => {
 
   test("knows who waits, and since when", () => {
     expect(states.waitingAt(FULL, START)).toEqual([]);
-    expect(states.waitingAt(FULL, 2)).toEqual([{ row: 1, since: 1, event: 7 }]);
+    expect(states.waitingAt(FULL, 2)).toEqual([{ row: 1, since: 1, event: 7, wait: 0 }]);
     expect(states.waitingAt(FULL, PASSED)).toEqual([]);
   });
 

@@ -25,6 +25,8 @@ export interface Waiter {
   /** The position at which it began to wait, and the event that ends it. */
   since: number;
   event: number;
+  /** The row of `waits`. */
+  wait: number;
 }
 
 /** One arrival at a barrier, or at its end what was issued before. */
@@ -125,6 +127,7 @@ export class BarrierStates {
         row: waits.row[i] as number,
         since,
         event: waits.event[i] as number,
+        wait: i,
       });
     }
     for (const found of [waiting, released]) found.sort((a, b) => a.since - b.since);
@@ -161,6 +164,11 @@ export class BarrierStates {
     if (phase === undefined) return true;
     const end = position[phase] as number;
     return asynchronous[phase] ? end <= moment : end < moment;
+  }
+
+  /** Rows of its phases, in order. */
+  phasesOf(barrier: number): readonly number[] {
+    return this.#phases[barrier] ?? [];
   }
 
   /** Rows of the log's waits at this barrier. */

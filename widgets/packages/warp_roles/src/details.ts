@@ -7,7 +7,7 @@ import type { Launch } from "@sglab/launch/data";
 import { barrierOf, barrierPlace, roleName, rowsOf, TRACKS, warpAndRole } from "@sglab/launch/names";
 import { eventLink, linkTo, part } from "@sglab/launch/parts";
 import type { Relations } from "@sglab/launch/relations";
-import { waitedFor } from "@sglab/launch/sentences";
+import { waitedFor, waitLength } from "@sglab/launch/sentences";
 import type { Selection } from "@sglab/protocol";
 import { copyPart, pageDetails } from "./page_details";
 import type { Picked, Shown } from "./shown";
@@ -152,7 +152,7 @@ function operationPart(launch: Launch, operation: number | undefined, jumps: Jum
     ["issued", first === last ? clock.at(first) : `${clock.at(first)} to ${clock.at(last)}`],
     [
       "carried out",
-      done < meta.length ? linkTo(`at ${clock.at(done)}`, () => jumps.numbered(done)) : "never",
+      done < meta.length ? linkTo(`at ${clock.done(operation)}`, () => jumps.numbered(done)) : "never",
     ],
   ];
   const bytes = operations.bytes[operation] as number;
@@ -192,8 +192,7 @@ function causePart(launch: Launch, relations: Relations, event: number, jumps: J
     return [part("Cause"), definitions([["waited", "not at all: it was the last to arrive"]])];
   const rows: [string, Node | string][] = [];
   if (wait !== undefined) {
-    const length = launch.clock.between(launch.waits.since[wait] as number, event);
-    rows.push(["waited", `${waitedFor(launch, wait)}, for ${length}`]);
+    rows.push(["waited", `${waitedFor(launch, wait)}, for ${waitLength(launch, wait)}`]);
   } else rows.push(["waited", "not at all: the phase was complete"]);
   if (cause !== undefined) {
     const itself = launch.events.row[cause] === launch.events.row[event] ? ", the last to arrive" : "";
@@ -215,18 +214,18 @@ function effectPart(launch: Launch, relations: Relations, event: number, jumps: 
       h(
         "p",
         { class: "sg-note" },
-        `At ${launch.clock.at(phases.position[phase] as number)} ${how} phase ${phases.number[phase]} of ${barrier?.name}. ` +
+        `At ${launch.clock.ended(phase)} ${how} phase ${phases.number[phase]} of ${barrier?.name}. ` +
           (released.length ? "Who continued:" : "No warp waited for it."),
       ),
       h(
         "ul",
         { class: "sg-list" },
-        ...released.slice(0, LISTED).map(({ event: to, since }) =>
+        ...released.slice(0, LISTED).map(({ event: to, wait }) =>
           h(
             "li",
             {},
             eventLink(launch, to, (to) => jumps.numbered(to)),
-            since === undefined ? " came later" : ` had waited ${launch.clock.between(since, to)}`,
+            wait === undefined ? " came later" : ` had waited ${waitLength(launch, wait)}`,
           ),
         ),
         more > 0 ? h("li", {}, `and ${more} more`) : undefined,
