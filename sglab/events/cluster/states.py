@@ -60,10 +60,19 @@ def _replayed(barrier: int, changes: list[tuple[int, _State]], times: _Times) ->
             phase.append((when, state.arrived - before.arrived, state.tx - before.tx))
         else:
             phase.append((when, before.pending, -before.tx))
-            made += _in_order(phase, before.parity, before.expected, times.end(barrier, ended), state)
+            made += _in_order(_after(made, phase), before.parity, before.expected, times.end(barrier, ended), state)
             phase, ended = [], ended + 1
         before = state
-    return made + _in_order(phase, before.parity, before.expected, None, None)
+    return made + _in_order(_after(made, phase), before.parity, before.expected, None, None)
+
+
+def _after(made: list[tuple[float, _State]], phase: list[tuple[float, int, int]]) -> list[tuple[float, int, int]]:
+    """Nothing of a phase comes before the one before it has ended: where more arrive than a phase takes, who is too many
+    may come first in the model."""
+    if not made:
+        return phase
+    begin = made[-1][0]
+    return [(max(when, begin), arrivals, nbytes) for when, arrivals, nbytes in phase]
 
 
 def _in_order(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 from sglab.events.cluster import ClusterTrace
+from sglab.events.cluster.states import _replayed, _State
 from sglab.events.log import EventLog
 from sglab.events.modelled import modelled
 from sglab.events.timing import TimedLog
@@ -45,6 +48,20 @@ def test_every_barrier_goes_through_the_same_phases_to_the_same_end(log: EventLo
         assert timed[barrier][-1] == states[-1]
         assert [parity for parity, *_ in timed[barrier]] == [parity for parity, *_ in states]
         assert all(0 <= pending <= expected for _, pending, expected, _ in timed[barrier])
+
+
+def test_arrivals_that_are_too_many_count_in_the_next_phase() -> None:
+    """Four warps arrive at a barrier for three: who is last on the emulator may be first in the model."""
+    columns = np.array([[0, 5, 6, 7, 8], [0, 0, 0, 0, 0], [0, 0, 0, 1, 1], [3, 2, 1, 3, 2], [3, 3, 3, 3, 3], [0] * 5])
+    changes = [(position, _State(*state)) for position, _, *state in columns.T.tolist()]
+    times = SimpleNamespace(
+        of=lambda position, _: {0: 1.0, 5: 20.0, 6: 30.0, 7: 40.0, 8: 10.0}[position],
+        resets=lambda position, _: position == 0,
+        end=lambda *_: 50.0,
+    )
+    made = _replayed(0, changes, cast(Any, times))
+    assert [when for when, _ in made] == sorted(when for when, _ in made)
+    assert made[-1][1] == changes[-1][1]
 
 
 def test_changes_come_in_the_order_of_modelled_time_and_phases_end_when_the_model_ends_them(log: EventLog) -> None:
