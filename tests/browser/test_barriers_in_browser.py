@@ -331,7 +331,7 @@ def test_a_kernel_that_failed_shows_why_and_what_happened_until_then(host: Host)
     expect(host.page.locator("#roles .sg-timeline-label")).to_have_count(1)
     expect(host.page.get_by_role("alert").first).to_contain_text("KernelDebugger(session) of the same launch stops")
     host.show(Barriers(session), "barriers")
-    expect(host.page.locator("#barriers .sg-placeholder")).to_contain_text("uses no barriers here")
+    expect(host.page.locator("#barriers .sg-placeholder")).to_contain_text("had passed a barrier here when it failed")
 
 
 def test_a_saved_page_is_small_and_works_alone(page: Page, tmp_path: Path) -> None:
