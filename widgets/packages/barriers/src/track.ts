@@ -37,7 +37,7 @@ export function trackOf(
       const now =
         chosen === undefined
           ? ""
-          : ` ${meta.barriers[chosen]?.name}: ${pendingText(states.at(chosen, step))}${waitersSentence(launch, states.waitingAt(chosen, step))}`;
+          : ` ${meta.barriers[chosen]?.name}: ${pendingText(states.at(chosen, step))}${waitersSentence(launch, states.waitingAt(chosen, step), places.positionAt(step))}`;
       return (ended.length ? ended.join(" ") : sentenceOf(launch, relations, step)) + now;
     },
     time: (step) => timeAt(launch, step),

@@ -51,6 +51,7 @@ function phaseText({ ended, parity, fresh }: BarrierState, kind: string): string
 
 function pendingText({ pending, expected, fresh }: BarrierState, kind: string): string {
   if (fresh) return "–";
+  if (!expected) return "invalidated"; // only mbarrier.inval leaves nothing to arrive
   return `${format.count(pending)} of ${format.plural(expected, kind === "mbarrier" ? "arrival" : "thread")}`;
 }
 
@@ -72,9 +73,15 @@ function waitersPart(
     const rest = more > 0 ? h("li", {}, `and ${more} more`) : undefined;
     return h("ul", { class: "sg-list" }, ...waiters.slice(0, LISTED).map(entry), rest);
   };
-  const parts = waiting.length ? [part("Who waits"), list(waiting)] : [part("No warp waits")];
+  const parts = waiting.length ? [part("Who waits"), list(waiting)] : [part(noneWaits(launch, position))];
   if (released.length) parts.push(part("Released, and not gone on yet"), list(released));
   return parts;
+}
+
+/** A wait that a failure has cut off at its first instruction is in no table. */
+export function noneWaits({ meta, places }: Launch, position: number): string {
+  const cut = meta.error && places.stepAt(position) === places.size;
+  return cut ? "Which warps wait at the end is said above" : "No warp waits";
 }
 
 function arrivalsPart(
