@@ -170,6 +170,16 @@ describe("keys", () => {
     expect(picking.picked).toMatchObject({ event: WAIT });
   });
 
+  test("lead on from a cause to what its warp had waited for before, and end where it had waited for nothing", () => {
+    picking.event(ARRIVE);
+    picking.cause();
+    expect(picking.picked).toMatchObject({ event: WAIT });
+    picking.cause();
+    expect(picking.picked).toMatchObject({ event: COPY });
+    picking.cause();
+    expect(picking.picked).toMatchObject({ event: COPY });
+  });
+
   test("lead to the next event that has a cause or an effect where this one has none", () => {
     picking.event(INIT);
     picking.clear();
