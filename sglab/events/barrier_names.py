@@ -170,9 +170,9 @@ def _complete(uses: dict[tuple[int, int, int], BarrierUse]) -> None:
 
 
 def _mark_returns(uses: dict[tuple[int, int, int], BarrierUse]) -> None:
-    """A loader that does not wait in the first round finds its stages taken at its first wait, so that what says that they
-    are free looks like a barrier that says that they are filled. Where those who read what a role loads only answer it, at
-    barriers without an empty one among them, they give stages back."""
+    """A loader that does not wait in the first round finds its stages taken at its first wait, so that a barrier which
+    gives stages back looks like one that says that they are filled. It gives them back where it comes from those who
+    read what the loader loads, and no other of theirs was found free."""
     ends: dict[tuple[int, frozenset[str], frozenset[str]], list[BarrierUse]] = defaultdict(list)
     for (cta, kind, _), use in uses.items():
         if kind == MBARRIER:

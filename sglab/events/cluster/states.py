@@ -67,8 +67,8 @@ def _replayed(barrier: int, changes: list[tuple[int, _State]], times: _Times) ->
 
 
 def _after(made: list[tuple[float, _State]], phase: list[tuple[float, int, int]]) -> list[tuple[float, int, int]]:
-    """Nothing of a phase comes before the one before it has ended: where more arrive than a phase takes, who is too many
-    may come first in the model."""
+    """Nothing of a phase comes before the one before it has ended: where more arrive than a phase takes, who is too
+    many may come first in the model."""
     if not made:
         return phase
     begin = made[-1][0]
