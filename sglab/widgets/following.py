@@ -92,7 +92,11 @@ def failure_told(fault: str) -> str:
     first, *more = fault.splitlines()
     parties = [line.strip().rstrip(".") for line in more[more.index(_CYCLE) + 1 :]] if _CYCLE in more else []
     left = len(parties) - _PARTIES
-    sentences = [first.rstrip("."), *parties[:_PARTIES], *([f"{left} more of them wait"] if left > 0 else [])]
+    sentences = [
+        first.rstrip("."),
+        *parties[:_PARTIES],
+        *([f"{left} more of them wait{'s' if left == 1 else ''}"] if left > 0 else []),
+    ]
     return (
         f"The kernel failed: {'. '.join(sentences)}. Shown is what happened until then. "
         "KernelDebugger(session) of the same launch stops at the instruction and steps back from it."

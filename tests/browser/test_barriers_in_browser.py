@@ -347,6 +347,22 @@ def test_a_saved_page_is_small_and_works_alone(page: Page, tmp_path: Path) -> No
     expect(ended).to_have_text(str((log.phases.object == barrier.object).sum()))
 
 
+def test_a_saved_page_opens_where_its_session_was(page: Page, tmp_path: Path) -> None:
+    session = mla_sm100_session(512)
+    session.seek(3000)
+    page.goto(Barriers(session).save(tmp_path / "moment.html").as_uri())
+    expect(page.locator(".sg-counter")).to_contain_text("step ")
+    expect(page.locator(".sg-counter")).not_to_contain_text("step 0 of")
+
+
+def test_in_a_narrow_notebook_the_picture_has_more_room_than_the_table(host: Host, widget: Barriers) -> None:
+    host.page.set_viewport_size({"width": 850, "height": 900})
+    page = show(host, widget)
+    plot, whole = (page.locator(name).first.bounding_box() for name in (".sg-timeline-plot", ".sg-timeline"))
+    assert plot and whole
+    assert plot["width"] > whole["width"] / 2
+
+
 @pytest.mark.parametrize("width", [970, 1240, 1800])
 def test_counts_of_many_arrivals_are_not_cut(host: Host, widget: Barriers, width: int) -> None:
     host.page.set_viewport_size({"width": width, "height": 900})
