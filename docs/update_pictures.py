@@ -166,6 +166,8 @@ def pages(browser: Browser, folder: Path, names: Iterable[str]) -> None:
         shown = page.locator(".sg-widget")
         expect(shown.locator(".sg-placeholder")).to_be_empty()
         shown.get_by_role("button", name="Skip").click()
+        for notice in shown.get_by_role("button", name="Dismiss").all():
+            notice.click()
         for key in keys:
             shown.press(key)
         page.evaluate("() => { document.activeElement.blur(); return new Promise((done) => setTimeout(done, 800)) }")
