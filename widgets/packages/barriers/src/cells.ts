@@ -108,9 +108,7 @@ export function stateText(launch: Launch, index: number, state: BarrierState, po
   }
   if (state.tx) lines.push(`${format.bytes(state.tx)} still to come`);
   for (const waiter of state.waiting)
-    lines.push(
-      `${warpAndRole(launch, waiter.row)} waits, for ${waitedLong(launch, waiter, position)}`,
-    );
+    lines.push(`${warpAndRole(launch, waiter.row)} waits, for ${waitedLong(launch, waiter, position)}`);
   for (const { row } of state.released)
     lines.push(`${warpAndRole(launch, row)} was released and has not gone on yet`);
   return lines.join("\n");

@@ -141,7 +141,9 @@ function render(context: Context<typeof BARRIERS>): void {
     });
     const index = chosen();
     frame.details.replaceChildren(
-      ...(index === undefined ? [hint(), ...toFailure(launch, () => transport.goTo(launch.places.size))] : barrierDetails(launch, relations, states, index, step, toEvent)),
+      ...(index === undefined
+        ? [hint(), ...toFailure(launch, () => transport.goTo(launch.places.size))]
+        : barrierDetails(launch, relations, states, index, step, toEvent)),
     );
     keepHeight(index === undefined);
     timeline.stress(stressed(shown, index));

@@ -5,7 +5,7 @@ import { positionOf } from "./arrivals";
 import type { Launch } from "./data";
 import { barrierPlace, warpAndRole } from "./names";
 import { eventLink, linkTo, part } from "./parts";
-import type { Relations } from "./relations";
+import { FAILED, type Relations } from "./relations";
 import type { Arrival, BarrierState, BarrierStates, Waiter } from "./states";
 
 const LISTED = 10;
@@ -149,7 +149,7 @@ function history(
   toEvent: ToEvent,
 ): HTMLElement[] {
   const { phases } = launch;
-  const did = lastBefore(relations.actionsOn(index), relations.moments, position);
+  const did = lastBefore(relations.toldActionsOn(index), relations.moments, position);
   const ended = lastBefore(relations.phasesOf(index), phases.position, position);
   return [
     ...did.map((row) => ({
@@ -199,8 +199,6 @@ function actionEntry(launch: Launch, relations: Relations, row: number, toEvent:
     ` ${did} at ${launch.clock.at(positionOf(relations.moments[row] as number))}`,
   );
 }
-
-const FAILED = -2; // sglab/events/tables.py
 
 function phaseEntry(launch: Launch, relations: Relations, row: number, toEvent: ToEvent): HTMLElement {
   const { phases } = launch;

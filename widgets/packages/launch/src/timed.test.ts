@@ -59,7 +59,11 @@ test("before the first step, the time is the launch's beginning, and says when t
 });
 
 test("what ends without an instruction ends at its own time, and is over at the first step that is not before it", () => {
-  expect([timed.clock.ended(0), timed.clock.done(0), timed.clock.began(0)]).toEqual(["890 ns", "890 ns", "20 ns"]);
+  expect([timed.clock.ended(0), timed.clock.done(0), timed.clock.began(0)]).toEqual([
+    "890 ns",
+    "890 ns",
+    "20 ns",
+  ]);
   expect(timed.clock.change(3)).toBe(890);
   const states = new BarrierStates(timed);
   const wait = timed.places.indexOf(timed.waits.event[0] as number) + 1;

@@ -77,9 +77,7 @@ function warpRow(launch: Launch, row: number, group: string, bars: Spans, waits:
   const { meta } = launch;
   const role = meta.roles[row] as string;
   const alive =
-    bars.size > 0
-      ? one(bars.start[0] as number, endOf(launch, row, bars), lookOfRole(role))
-      : undefined;
+    bars.size > 0 ? one(bars.start[0] as number, endOf(launch, row, bars), lookOfRole(role)) : undefined;
   return {
     label: hasRoles(launch) ? `${row % meta.warps} ${roleName(role)}` : `warp ${row % meta.warps}`,
     title: `${warpAndRole(launch, row)}: ${format.count(bars.size)} instructions, ${format.plural(waits.size, "wait")}`,
