@@ -161,7 +161,11 @@ export class Picking {
     const shown = this.shown();
     if (!shown) return;
     const { relations, launch } = shown;
-    const of = (index: number) => relations.causeOf(launch.events.at[index] as number);
+    const of = (index: number) => {
+      const event = launch.events.at[index] as number;
+      const cause = relations.causeOf(event);
+      return cause === event ? undefined : cause; // the last to arrive at a barrier waits for nobody
+    };
     const at = this.#here();
     const cause = at < 0 ? undefined : of(at);
     if (cause !== undefined) this.numbered(cause);
@@ -174,10 +178,11 @@ export class Picking {
     const shown = this.shown();
     if (!shown) return;
     const { relations, launch } = shown;
-    const of = (index: number) =>
-      relations
-        .phasesEndedBy(launch.events.at[index] as number)
-        .flatMap((phase) => relations.releasedBy(phase))[0];
+    const of = (index: number) => {
+      const event = launch.events.at[index] as number;
+      const released = relations.phasesEndedBy(event).flatMap((phase) => relations.releasedBy(phase));
+      return released.find((each) => each.event !== event);
+    };
     const at = this.#here();
     const first = at < 0 ? undefined : of(at);
     if (first) this.numbered(first.event);
