@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 
 from sglab.events.cluster import ClusterTrace
 from sglab.events.cluster.states import _replayed, _State
-from sglab.events.log import EventLog
+from sglab.events.log import NAMED, EventLog
 from sglab.events.modelled import modelled
 from sglab.events.timing import TimedLog
 from sglab.labs.pipelines import Pipeline
@@ -75,6 +75,16 @@ def test_changes_come_in_the_order_of_modelled_time_and_phases_end_when_the_mode
         mine = states[0] == barrier
         flips = np.flatnonzero(np.diff(states[1, mine], prepend=0))
         assert changed[0][mine][flips] == pytest.approx(expected)
+
+
+def test_threads_arrive_at_a_named_barrier_when_their_instruction_begins(log: EventLog) -> None:
+    trace, timed = ClusterTrace(log), timed_of(log)
+    states, (changed,) = trace.timed_states(timed)
+    if not (trace.barriers.kind == NAMED).any():
+        pytest.skip("it has none")
+    arrivals = (trace.barriers.kind[states[0]] == NAMED) & (states[3] > 0)
+    assert arrivals.any()
+    assert np.isin(changed[arrivals], np.float32(timed.start)).all()
 
 
 def test_bytes_arrive_when_their_copies_end(log: EventLog) -> None:
