@@ -1,16 +1,22 @@
-"""Takes the pictures of docs/tour.md and docs/jupyterlab.md: PYTHONPATH=. python docs/update_pictures.py [pages]
+"""Takes the pictures of docs/tour.md, docs/jupyterlab.md and docs/widgets.md:
 
-Needs Chromium, as the browser tests do. With `pages`, those of widgets' saved pages alone, which need no JupyterLab.
+    PYTHONPATH=. python docs/update_pictures.py [pages [NAME…]]
+
+Needs Chromium, as the browser tests do. With `pages`, those of widgets' saved pages alone, which need no JupyterLab;
+with names after it, these alone.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
+from sglab.widgets import SplitKV
+from sglab.widgets.base import Widget
 from tests.browser.conftest import find_chromium
 from tests.support.browser.every_widget import MAKERS
 from tests.support.browser.jupyterlab_host import LabNotebook, LabServer
@@ -129,28 +135,39 @@ def finding(browser: Browser, server: LabServer) -> None:
     lab.close()
 
 
-PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "scheduler": ("Scheduler", ("End", "]", "s")),
-    "radix_tree": ("RadixTree", ("End",)),
-    "graph": ("Graph", ("End", "ArrowDown")),
-    "draft_tree": ("DraftTree", ("Home", "]", "]", "ArrowRight")),
-    "experts": ("Experts", ("End",)),
-    "ranks": ("Ranks", ("Home", *("ArrowRight",) * 4)),
-    "roofline": ("Roofline", ("Home", "ArrowRight", "ArrowRight")),
+def split_kv() -> Widget:
+    return SplitKV([300, 9000, 77, 2000, 736, 4000], ("flash_mla", "flashinfer_mla"))
+
+
+WIDTH = 1440
+PAGES: dict[str, tuple[Callable[[], Widget], int, tuple[str, ...]]] = {
+    "scheduler": (MAKERS["Scheduler"], WIDTH, ("End", "]", "s")),
+    "radix_tree": (MAKERS["RadixTree"], WIDTH, ("End",)),
+    "graph": (MAKERS["Graph"], WIDTH, ("End", "ArrowDown")),
+    "draft_tree": (MAKERS["DraftTree"], WIDTH, ("Home", "]", "]", "ArrowRight")),
+    "experts": (MAKERS["Experts"], WIDTH, ("End",)),
+    "ranks": (MAKERS["Ranks"], WIDTH, ("Home", *("ArrowRight",) * 4)),
+    "roofline": (MAKERS["Roofline"], WIDTH, ("Home", "ArrowRight", "ArrowRight")),
+    "page_table": (MAKERS["PageTable"], 1400, ("Home", *("ArrowRight",) * 6)),
+    "split_kv": (split_kv, 1400, ("End", "ArrowDown", "ArrowDown")),
+    "warp_roles": (MAKERS["WarpRoles"], 1400, ("]", "]", "]")),
 }
-"""Picture -> the widget, made as the browser tests make it, and keys that bring it to something to see."""
+"""Picture -> the widget, most as the browser tests make it, the page's width, keys that lead to something to see."""
 
 
-def pages(browser: Browser, folder: Path) -> None:
-    """Widgets of the serving engine, and the roofline, from their saved pages."""
-    for name, (widget, keys) in PAGES.items():
-        path = MAKERS[widget]().save(folder / f"{name}.html")
-        page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme="light")
+def pages(browser: Browser, folder: Path, names: Iterable[str]) -> None:
+    """Widgets from their saved pages."""
+    for name in names:
+        make, width, keys = PAGES[name]
+        path = make().save(folder / f"{name}.html")
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="light")
         page.set_default_timeout(120_000)
         page.goto(path.as_uri())
         shown = page.locator(".sg-widget")
         expect(shown.locator(".sg-placeholder")).to_be_empty()
         shown.get_by_role("button", name="Skip").click()
+        for notice in shown.get_by_role("button", name="Dismiss").all():
+            notice.click()
         for key in keys:
             shown.press(key)
         page.evaluate("() => { document.activeElement.blur(); return new Promise((done) => setTimeout(done, 800)) }")
@@ -165,8 +182,9 @@ def main() -> None:
         if executable is None:
             sys.exit("no Chromium: install one, or name it in CHROMIUM")
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        pages(browser, Path(folder))
-        if sys.argv[1:] == ["pages"]:
+        only_pages, *names = sys.argv[1:] or [""]
+        pages(browser, Path(folder), names or PAGES)
+        if only_pages:
             return
         server = LabServer(Path(folder))
         try:

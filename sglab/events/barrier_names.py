@@ -12,6 +12,7 @@ from sglab.events.tables import CLUSTER, FAILED, MBARRIER, NAMED, Array
 
 _RANK_SHIFT = 24
 _SIZE = 8  # bytes of an mbarrier
+_LOADS = "load"  # Role.name
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ def name_uses(uses: dict[tuple[int, int, int], BarrierUse], role_names: tuple[st
     them."""
     order = {name: index for index, name in enumerate(role_names)}
     _complete(uses)
+    _mark_returns(uses)
 
     def sort(names: set[str]) -> tuple[str, ...]:
         return tuple(sorted(names, key=lambda name: order[name]))
@@ -165,6 +167,22 @@ def _complete(uses: dict[tuple[int, int, int], BarrierUse]) -> None:
             use.producers, use.consumers = use.producers or set(whole.producers), use.consumers or set(whole.consumers)
             use.purpose = use.purpose or whole.purpose
         open_ -= set(found)
+
+
+def _mark_returns(uses: dict[tuple[int, int, int], BarrierUse]) -> None:
+    """A loader that does not wait in the first round finds its stages taken at its first wait, so that a barrier which
+    gives stages back looks like one that says that they are filled. It gives them back where it comes from those who
+    read what the loader loads, and no other of theirs was found free."""
+    ends: dict[tuple[int, frozenset[str], frozenset[str]], list[BarrierUse]] = defaultdict(list)
+    for (cta, kind, _), use in uses.items():
+        if kind == MBARRIER:
+            ends[cta, frozenset(use.producers), frozenset(use.consumers)].append(use)
+    for (cta, producers, consumers), answers in ends.items():
+        if consumers != {_LOADS} or producers == consumers or any(use.purpose == "empty" for use in answers):
+            continue
+        if any(use.purpose == "full" for use in ends.get((cta, consumers, producers), ())):
+            for use in answers:
+                use.purpose = "empty"
 
 
 def _whole_neighbour(key: tuple[int, int, int], uses: dict[tuple[int, int, int], BarrierUse]) -> BarrierUse | None:

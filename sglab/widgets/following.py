@@ -17,6 +17,7 @@ from .base import Widget
 
 log = logging.getLogger(__name__)
 Follower = TypeVar("Follower", bound=Widget)
+_CYCLE, _PARTIES = "who waits for whom:", 2  # of csrc/observe/sanitize/explain.cpp; as many are listed
 _followers: weakref.WeakKeyDictionary[Session, weakref.WeakSet[Widget]] = weakref.WeakKeyDictionary()
 
 
@@ -88,9 +89,16 @@ def failure_told(fault: str) -> str:
     """What a widget of a launch that failed says above the picture; empty if it did not. fault: of its EventLog."""
     if not fault:
         return ""
-    why = fault.splitlines()[0].rstrip(".")
+    first, *more = fault.splitlines()
+    parties = [line.strip().rstrip(".") for line in more[more.index(_CYCLE) + 1 :]] if _CYCLE in more else []
+    left = len(parties) - _PARTIES
+    sentences = [
+        first.rstrip("."),
+        *parties[:_PARTIES],
+        *([f"{left} more of them wait{'s' if left == 1 else ''}"] if left > 0 else []),
+    ]
     return (
-        f"The kernel failed: {why}. Shown is what happened until then. "
+        f"The kernel failed: {'. '.join(sentences)}. Shown is what happened until then. "
         "KernelDebugger(session) of the same launch stops at the instruction and steps back from it."
     )
 

@@ -10,6 +10,7 @@ import traitlets
 
 from sglab.emulator.captures import Capture, CapturedLaunch
 from sglab.emulator.session import Session
+from sglab.events.cast import LogCast
 from sglab.events.cluster import ACTIONS, KINDS, ClusterTrace, Operations
 from sglab.events.cluster.columns import readable
 from sglab.events.cluster.pipelines import role_key
@@ -103,7 +104,7 @@ class LaunchWidget(Widget):
             raise ValueError(f"cluster: expected an integer from 0 to {count - 1}, got {cluster!r}")
         trace = self.recording.cluster(cluster)
         operations = trace.operations()
-        tensors, launch = _tensors(trace, operations), _launch(trace)
+        tensors, launch = _tensors(trace, operations), _launch(trace, self._fault())
         tensors["page_reads"] = np.zeros((5, 0), np.int32) if self.reads is None else self.reads.of_cluster(trace)
         tensors["page_ctas"] = np.zeros((4, 0), np.int32) if self.reads is None else self.reads.ctas(self.recording)
         if self.timed:
@@ -120,6 +121,11 @@ class LaunchWidget(Widget):
             raise ValueError(f"cta: expected an integer from 0 to {geometry.ctas - 1}, got {cta!r}")
         return self.show(geometry.cluster_of(cta))
 
+    def _fault(self) -> str:
+        """Why the launch failed, with roles after its warps and its barriers by name where the kernel is at hand."""
+        fault = self.recording.fault
+        return LogCast(self.session.launch, self.recording).annotated(fault, (0, 0, 0)) if self.session else fault
+
     def _session_moved(self) -> None:
         if self.session:
             self.now = self.session.now
@@ -133,7 +139,7 @@ class LaunchWidget(Widget):
         grid, block = "×".join(map(str, geometry.grid)), geometry.block
         ctas = ", ".join(map(str, trace.ctas))
         subject = (
-            f"{readable(self.recording.kernel)} · grid {grid}, {block[0] * block[1] * block[2]} threads · CTA {ctas} · "
+            f"{readable(self.recording.kernel)} · grid {grid}, {plural(prod(block), 'thread')} · CTA {ctas} · "
             f"{plural(len(trace.positions), 'warp-instruction')}"
         )
         return {
@@ -177,13 +183,13 @@ def _times(trace: ClusterTrace, operations: Operations, timed: TimedLog) -> dict
     }
 
 
-def _launch(trace: ClusterTrace) -> dict[str, Any]:
-    """What the page knows of the launch besides its tensors."""
+def _launch(trace: ClusterTrace, fault: str) -> dict[str, Any]:
+    """What the page knows of the launch besides its tensors. fault: why it failed, if it did."""
     log = trace.log
     return {
         "kernel": readable(log.kernel),
         "length": len(log),
-        "error": failure_told(log.fault),
+        "error": failure_told(fault),
         "cluster": trace.cluster,
         "clusters": log.geometry.clusters,
         "ctas": trace.ctas,

@@ -331,7 +331,7 @@ def test_a_kernel_that_failed_shows_why_and_what_happened_until_then(host: Host)
     expect(host.page.locator("#roles .sg-timeline-label")).to_have_count(1)
     expect(host.page.get_by_role("alert").first).to_contain_text("KernelDebugger(session) of the same launch stops")
     host.show(Barriers(session), "barriers")
-    expect(host.page.locator("#barriers .sg-placeholder")).to_contain_text("uses no barriers here")
+    expect(host.page.locator("#barriers .sg-placeholder")).to_contain_text("had passed a barrier here when it failed")
 
 
 def test_a_saved_page_is_small_and_works_alone(page: Page, tmp_path: Path) -> None:
@@ -345,6 +345,22 @@ def test_a_saved_page_is_small_and_works_alone(page: Page, tmp_path: Path) -> No
     log = mla_sm100(512)
     (barrier,) = (each for each in log.roles.barriers if each.name == "load→mma full[0]")
     expect(ended).to_have_text(str((log.phases.object == barrier.object).sum()))
+
+
+def test_a_saved_page_opens_where_its_session_was(page: Page, tmp_path: Path) -> None:
+    session = mla_sm100_session(512)
+    session.seek(3000)
+    page.goto(Barriers(session).save(tmp_path / "moment.html").as_uri())
+    expect(page.locator(".sg-counter")).to_contain_text("step ")
+    expect(page.locator(".sg-counter")).not_to_contain_text("step 0 of")
+
+
+def test_in_a_narrow_notebook_the_picture_has_more_room_than_the_table(host: Host, widget: Barriers) -> None:
+    host.page.set_viewport_size({"width": 850, "height": 900})
+    page = show(host, widget)
+    plot, whole = (page.locator(name).first.bounding_box() for name in (".sg-timeline-plot", ".sg-timeline"))
+    assert plot and whole
+    assert plot["width"] > whole["width"] / 2
 
 
 @pytest.mark.parametrize("width", [970, 1240, 1800])

@@ -190,6 +190,21 @@ def test_a_stage_that_one_side_has_not_used_yet_has_the_name_of_the_stages_besid
     assert [each.name for each in names] == [*full, "mma→load empty[0]", "mma→load empty[1]"]
 
 
+def test_what_gives_a_loader_its_stages_back_is_empty_also_where_its_first_wait_waits() -> None:
+    """As `if (k >= STAGES) wait(empty[k % STAGES])` has it; or nobody has passed it, as in a deadlock."""
+    for purpose in ("full", ""):
+        ring = {0x100: FULL, 0x108: FULL} | {at: BarrierUse({"mma"}, {"load"}, purpose) for at in (0x110, 0x118)}
+        names = name_uses({(0, MBARRIER, offset): use for offset, use in ring.items()}, ("load", "mma"))
+        full = [f"load→mma full[{stage}]" for stage in range(2)]
+        assert [each.name for each in names] == [*full, "mma→load empty[0]", "mma→load empty[1]"]
+
+
+def test_what_a_loader_is_given_by_whom_it_does_not_fill_stays_full() -> None:
+    indices = BarrierUse({"page_table"}, {"load"}, "full")
+    names = name_uses({(0, MBARRIER, 0x100): FULL, (0, MBARRIER, 0x200): indices}, ("load", "mma", "page_table"))
+    assert [each.name for each in names] == ["load→mma full", "page_table→load full"]
+
+
 def test_a_barrier_whose_other_side_is_unknown_says_so() -> None:
     alone = {0x100: BarrierUse({"load"}, set()), 0x200: BarrierUse(set(), {"load"}, "empty")}
     names = name_uses({(0, MBARRIER, offset): use for offset, use in alone.items()}, ("load",))

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 import sglab
 from sglab.widgets import SharedMemory, WarpRoles
+from sglab.widgets.following import failure_told
 from tests.support.launches.recorded import mla_sm90, mla_sm100, mla_sm100_session
 from tests.support.launches.shared_sum import SHARED_SUM
 
@@ -131,3 +132,18 @@ def test_a_batch_that_was_not_traced_is_refused_with_what_to_do(widget: Any) -> 
 def test_a_kernels_name_is_readable_in_sentences() -> None:
     launch = sglab.step(sglab.ptx(SHARED_SUM.replace("shared_sum", "_Z3addPf"))[1, 64], torch.zeros(64))
     assert WarpRoles(launch).launch["kernel"].startswith("add")
+
+
+def test_of_a_deadlock_the_message_says_who_waits_for_whom() -> None:
+    """ "No warp can continue" alone leaves the reader with a picture of warps that all wait."""
+    parties = [f"CTA (0, 0, 0) warp {warp} (load) waits for full[{warp}]" for warp in range(3)]
+    lines = [
+        "deadlock: no warp can continue",
+        "  warps 0 to 2 wait",
+        "who waits for whom:",
+        *(f"  {one}" for one in parties),
+    ]
+    told = failure_told("\n".join(lines))
+    assert told.startswith(f"The kernel failed: {lines[0]}. {parties[0]}. {parties[1]}. 1 more of them waits. Shown is")
+    assert failure_told("trap\n  at line 3").startswith("The kernel failed: trap. Shown is")
+    assert failure_told("") == ""

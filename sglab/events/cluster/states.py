@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sglab.events.cluster.columns import ACTIONS, OFFSET_BITS, Array, ClusterColumns
-from sglab.events.tables import MBARRIER
+from sglab.events.tables import MBARRIER, NAMED
 from sglab.events.timing import TimedLog
 
 _RESETTING = [ACTIONS.index(name) for name in ("init", "inval")]
@@ -60,10 +60,19 @@ def _replayed(barrier: int, changes: list[tuple[int, _State]], times: _Times) ->
             phase.append((when, state.arrived - before.arrived, state.tx - before.tx))
         else:
             phase.append((when, before.pending, -before.tx))
-            made += _in_order(phase, before.parity, before.expected, times.end(barrier, ended), state)
+            made += _in_order(_after(made, phase), before.parity, before.expected, times.end(barrier, ended), state)
             phase, ended = [], ended + 1
         before = state
-    return made + _in_order(phase, before.parity, before.expected, None, None)
+    return made + _in_order(_after(made, phase), before.parity, before.expected, None, None)
+
+
+def _after(made: list[tuple[float, _State]], phase: list[tuple[float, int, int]]) -> list[tuple[float, int, int]]:
+    """Nothing of a phase comes before the one before it has ended: where more arrive than a phase takes, who is too
+    many may come first in the model."""
+    if not made:
+        return phase
+    begin = made[-1][0]
+    return [(max(when, begin), arrivals, nbytes) for when, arrivals, nbytes in phase]
 
 
 def _in_order(
@@ -89,6 +98,8 @@ class _Times:
         event, barrier, action, *_ = trace.actions()
         acts = np.isin(action, _CHANGING)
         self._acting = set(zip(event[acts].tolist(), barrier[acts].tolist(), strict=True))
+        self._began: dict[tuple[int, int], list[int]] = defaultdict(list)
+        self._arrivals_that_wait()
         resets = np.isin(action, _RESETTING)
         self._resetting = set(zip(event[resets].tolist(), barrier[resets].tolist(), strict=True))
         self._ends: dict[int, list[float]] = defaultdict(list)
@@ -100,6 +111,14 @@ class _Times:
             self._position_of_end[which].append(position)
         self._arriving: dict[tuple[int, int], list[float]] = defaultdict(list)
         self._copies(timed)
+
+    def _arrivals_that_wait(self) -> None:
+        """A bar.sync arrives where its wait begins, and is logged where it goes on."""
+        since, event, _, _, barrier, *_ = self._trace.waits()
+        for position, one, which in np.stack([since, event, barrier])[:, barrier >= 0].T.tolist():
+            if self._trace.barriers.kind[which] == NAMED:
+                self._began[position, which].append(one)
+                self._acting.discard((one, which))
 
     def _copies(self, timed: TimedLog) -> None:
         """Bytes arrive when their copy ends, at the barrier it names, or at the same one of each CTA that gets them."""
@@ -113,6 +132,8 @@ class _Times:
 
     def of(self, position: int, barrier: int) -> float:
         """When the change at a position takes effect. A commit has no row of its own: it comes when its phase ends."""
+        if self._began.get((position, barrier)):
+            return float(self._start[self._began[position, barrier].pop(0)])
         if (position, barrier) in self._acting:
             self._acting.discard((position, barrier))
             return float(self._start[position])

@@ -1,7 +1,7 @@
 // What is beside a barrier's name: phase, pending arrivals, bytes under way and who waits, at the current step.
 
 import { cssBackground, format, h, type Look, ROLE_LOOKS } from "@sglab/core";
-import { waited } from "@sglab/launch/barrier_details";
+import { noneWaits, waited, waitedLong } from "@sglab/launch/barrier_details";
 import type { Launch } from "@sglab/launch/data";
 import { roleName, warpAndRole } from "@sglab/launch/names";
 import type { BarrierState, Waiter } from "@sglab/launch/states";
@@ -61,7 +61,7 @@ function phaseParts({ ended, parity, fresh }: BarrierState): (HTMLElement | stri
 }
 
 function pendingParts({ pending, expected, fresh }: BarrierState): (HTMLElement | string)[] {
-  if (fresh) return ["–"];
+  if (fresh || !expected) return ["–"]; // invalidated
   const text = `${pending}/${expected}`;
   if (expected > DOTS) {
     const bar = h("i", { class: "sbr-bar" });
@@ -89,7 +89,7 @@ function waitingParts(launch: Launch, waiting: Waiter[]): HTMLElement[] {
     return swatch;
   });
   const title = waiting
-    .map(({ row, since }) => `${warpAndRole(launch, row)} since ${launch.clock.at(since)}`)
+    .map(({ row, wait }) => `${warpAndRole(launch, row)} since ${launch.clock.began(wait)}`)
     .join("\n");
   const text = waiting.length === 1 ? `w${first.row % launch.meta.warps}` : `×${waiting.length}`;
   return [h("span", { class: "sbr-chip", title }, ...swatches, h("span", { class: "sbr-count" }, text))];
@@ -108,9 +108,7 @@ export function stateText(launch: Launch, index: number, state: BarrierState, po
   }
   if (state.tx) lines.push(`${format.bytes(state.tx)} still to come`);
   for (const waiter of state.waiting)
-    lines.push(
-      `${warpAndRole(launch, waiter.row)} waits, for ${launch.clock.between(waiter.since, position - 1)}`,
-    );
+    lines.push(`${warpAndRole(launch, waiter.row)} waits, for ${waitedLong(launch, waiter, position)}`);
   for (const { row } of state.released)
     lines.push(`${warpAndRole(launch, row)} was released and has not gone on yet`);
   return lines.join("\n");
@@ -123,8 +121,8 @@ export function pendingText({ pending, expected, tx, fresh }: BarrierState): str
   return `${format.count(pending)} of ${format.count(expected)} pending${bytes}. `;
 }
 
-export function waitersSentence(launch: Launch, waiting: Waiter[]): string {
-  if (!waiting.length) return "No warp waits.";
+export function waitersSentence(launch: Launch, waiting: Waiter[], position: number): string {
+  if (!waiting.length) return `${noneWaits(launch, position)}.`;
   const roles = new Map<string, number>();
   for (const { row } of waiting) {
     const role = roleName(launch.meta.roles[row] as string);

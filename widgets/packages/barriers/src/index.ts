@@ -24,6 +24,7 @@ import type { Barrier, Launch } from "@sglab/launch/data";
 import { firstStep, follow, selectedBefore } from "@sglab/launch/follow";
 import { LaunchLoader } from "@sglab/launch/loader";
 import { barrierKey, barrierOf, rowsOf } from "@sglab/launch/names";
+import { toFailure } from "@sglab/launch/parts";
 import { Relations } from "@sglab/launch/relations";
 import { BarrierStates } from "@sglab/launch/states";
 import { type Cells, cellsHeading, makeCells, stateText } from "./cells";
@@ -140,7 +141,9 @@ function render(context: Context<typeof BARRIERS>): void {
     });
     const index = chosen();
     frame.details.replaceChildren(
-      ...(index === undefined ? [hint()] : barrierDetails(launch, relations, states, index, step, toEvent)),
+      ...(index === undefined
+        ? [hint(), ...toFailure(launch, () => transport.goTo(launch.places.size))]
+        : barrierDetails(launch, relations, states, index, step, toEvent)),
     );
     keepHeight(index === undefined);
     timeline.stress(stressed(shown, index));
@@ -195,8 +198,15 @@ function render(context: Context<typeof BARRIERS>): void {
     if (!launch.meta.barriers.length) {
       frame.setPlaceholder({
         kind: "empty",
-        text: `${launch.meta.kernel} uses no barriers here.`,
-        remedy: `${choiceOrRecord(launch.meta)} a kernel whose warps wait for each other.`,
+        ...(launch.meta.error
+          ? {
+              text: `No warp of ${launch.meta.kernel} had passed a barrier here when it failed.`,
+              remedy: "Where one waits that no warp passes is said above; KernelDebugger(session) shows it.",
+            }
+          : {
+              text: `${launch.meta.kernel} uses no barriers here.`,
+              remedy: `${choiceOrRecord(launch.meta)} a kernel whose warps wait for each other.`,
+            }),
       });
       return;
     }

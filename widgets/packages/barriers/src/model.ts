@@ -83,8 +83,8 @@ function lookOf({ meta }: Launch, index: number): number {
   return known >= 0 ? known : ROLES.indexOf("idle");
 }
 
-function oddPhases({ clock }: Launch, { progress }: BarrierStates, index: number): Spans {
-  const ends = progress[index]?.ends ?? new Int32Array(0);
+function oddPhases({ clock }: Launch, states: BarrierStates, index: number): Spans {
+  const ends = states.phasesOf(index).map((phase) => clock.phase(phase));
   const size = Math.ceil(ends.length / 2);
   const made = {
     size,
@@ -95,8 +95,8 @@ function oddPhases({ clock }: Launch, { progress }: BarrierStates, index: number
   };
   for (let i = 0; i < size; i++) {
     const end = ends[2 * i + 1];
-    made.start[i] = clock.x(ends[2 * i] as number);
-    made.end[i] = end === undefined ? clock.length : clock.x(end);
+    made.start[i] = ends[2 * i] as number;
+    made.end[i] = end ?? clock.length;
   }
   return made;
 }
@@ -131,7 +131,7 @@ function profilesOf(
   const changes = states.changes[index];
   if (!changes || changes.rows.length === 0) return [];
   const { rows } = changes;
-  const x = changes.steps.map((step) => clock.x(step));
+  const x = Float64Array.from(rows, (row) => clock.change(row));
   const share = (row: number) => {
     const expected = table.expected[row] as number;
     return expected ? (expected - (table.pending[row] as number)) / expected : 0;

@@ -37,7 +37,7 @@ export function trackOf(
       const now =
         chosen === undefined
           ? ""
-          : ` ${meta.barriers[chosen]?.name}: ${pendingText(states.at(chosen, step))}${waitersSentence(launch, states.waitingAt(chosen, step))}`;
+          : ` ${meta.barriers[chosen]?.name}: ${pendingText(states.at(chosen, step))}${waitersSentence(launch, states.waitingAt(chosen, step), places.positionAt(step))}`;
       return (ended.length ? ended.join(" ") : sentenceOf(launch, relations, step)) + now;
     },
     time: (step) => timeAt(launch, step),
@@ -64,7 +64,7 @@ function endOf(launch: Launch, relations: Relations, phase: number, name: string
   const { phases, events, places } = launch;
   const index = places.indexOf(phases.event[phase] as number);
   const who = index < 0 ? "" : ` by ${warpAndRole(launch, events.row[index] as number)}`;
-  const released = relations.releasedBy(phase).filter(({ since }) => since !== undefined).length;
+  const released = relations.releasedBy(phase).filter(({ wait }) => wait !== undefined).length;
   const whom = released ? `, ${format.plural(released, "waiting warp")} released` : "";
   return `Phase ${phases.number[phase]} of ${name} ended${who}${whom}.`;
 }

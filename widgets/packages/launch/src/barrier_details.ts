@@ -5,7 +5,7 @@ import { positionOf } from "./arrivals";
 import type { Launch } from "./data";
 import { barrierPlace, warpAndRole } from "./names";
 import { eventLink, linkTo, part } from "./parts";
-import type { Relations } from "./relations";
+import { FAILED, type Relations } from "./relations";
 import type { Arrival, BarrierState, BarrierStates, Waiter } from "./states";
 
 const LISTED = 10;
@@ -51,6 +51,7 @@ function phaseText({ ended, parity, fresh }: BarrierState, kind: string): string
 
 function pendingText({ pending, expected, fresh }: BarrierState, kind: string): string {
   if (fresh) return "–";
+  if (!expected) return "invalidated"; // only mbarrier.inval leaves nothing to arrive
   return `${format.count(pending)} of ${format.plural(expected, kind === "mbarrier" ? "arrival" : "thread")}`;
 }
 
@@ -65,16 +66,22 @@ function waitersPart(
       "li",
       {},
       linkTo(warpAndRole(launch, waiter.row), () => toEvent(waiter.event)),
-      ` since ${launch.clock.at(waiter.since)}, ${waited(launch, waiter, position)} long`,
+      ` since ${launch.clock.began(waiter.wait)}, ${waitedLong(launch, waiter, position)} long`,
     );
   const list = (waiters: Waiter[]) => {
     const more = waiters.length - LISTED;
     const rest = more > 0 ? h("li", {}, `and ${more} more`) : undefined;
     return h("ul", { class: "sg-list" }, ...waiters.slice(0, LISTED).map(entry), rest);
   };
-  const parts = waiting.length ? [part("Who waits"), list(waiting)] : [part("No warp waits")];
+  const parts = waiting.length ? [part("Who waits"), list(waiting)] : [part(noneWaits(launch, position))];
   if (released.length) parts.push(part("Released, and not gone on yet"), list(released));
   return parts;
+}
+
+/** A wait that a failure has cut off at its first instruction is in no table. */
+export function noneWaits({ meta, places }: Launch, position: number): string {
+  const cut = meta.error && places.stepAt(position) === places.size;
+  return cut ? "Which warps wait at the end is said above" : "No warp waits";
 }
 
 function arrivalsPart(
@@ -118,10 +125,19 @@ function listOr(nothing: string, entries: HTMLElement[]): HTMLElement[] {
     : [h("p", { class: "sg-note" }, nothing)];
 }
 
-/** For how long: in little room, instructions go without saying. */
-export function waited({ clock, places }: Launch, { since }: Waiter, position: number): string {
-  if (clock.timed) return clock.between(since, position - 1);
-  return format.count(Math.max(0, places.stepAt(position) - places.stepAt(since)));
+function waitedFor({ clock, places }: Launch, { wait }: Waiter, position: number): number {
+  return Math.max(0, clock.x(places.stepAt(position)) - clock.wait(wait)[0]);
+}
+
+/** For how long. */
+export function waitedLong(launch: Launch, waiter: Waiter, position: number): string {
+  return launch.clock.stretch(waitedFor(launch, waiter, position));
+}
+
+/** The same in little room, where instructions go without saying. */
+export function waited(launch: Launch, waiter: Waiter, position: number): string {
+  const long = waitedFor(launch, waiter, position);
+  return launch.clock.timed ? launch.clock.stretch(long) : format.count(long);
 }
 
 /** The last things done to it before a position, the latest first. */
@@ -133,7 +149,7 @@ function history(
   toEvent: ToEvent,
 ): HTMLElement[] {
   const { phases } = launch;
-  const did = lastBefore(relations.actionsOn(index), relations.moments, position);
+  const did = lastBefore(relations.toldActionsOn(index), relations.moments, position);
   const ended = lastBefore(relations.phasesOf(index), phases.position, position);
   return [
     ...did.map((row) => ({
@@ -184,16 +200,14 @@ function actionEntry(launch: Launch, relations: Relations, row: number, toEvent:
   );
 }
 
-const FAILED = -2; // sglab/events/tables.py
-
 function phaseEntry(launch: Launch, relations: Relations, row: number, toEvent: ToEvent): HTMLElement {
   const { phases } = launch;
-  const released = relations.releasedBy(row).filter(({ since }) => since !== undefined).length;
+  const released = relations.releasedBy(row).filter(({ wait }) => wait !== undefined).length;
   const by = phases.asynchronous[row] ? " by what it issued: " : " by ";
   return h(
     "li",
     { class: "sg-strong" },
-    `phase ${phases.number[row]} ended at ${launch.clock.at(phases.position[row] as number)}${by}`,
+    `phase ${phases.number[row]} ended at ${launch.clock.ended(row)}${by}`,
     eventLink(launch, phases.event[row] as number, toEvent),
     released ? `, released ${format.plural(released, "warp")}` : "",
   );

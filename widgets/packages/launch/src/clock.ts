@@ -14,9 +14,8 @@ export interface Clock {
   x(step: number): number;
   stepAt(x: number): number;
   format(x: number, step: number): string;
-  /** A position, and the distance between two, in words. */
+  /** A position in words. */
   at(position: number): string;
-  between(from: number, to: number): string;
   /** A place of the axis, and the length of a stretch of it, in words. */
   point(x: number): string;
   stretch(units: number): string;
@@ -28,9 +27,17 @@ export interface Clock {
   wait(row: number): readonly [number, number];
   operation(row: number): readonly [number, number];
   phase(row: number): number;
+  /** Where a row of `states` comes about. */
+  change(row: number): number;
+  /** In words: when a wait began, when a phase ended, when an operation was carried out. */
+  began(wait: number): string;
+  ended(phase: number): string;
+  done(operation: number): string;
 }
 
-export function issueClock({ events, waits, operations, phases }: LaunchTables, places: Places): Clock {
+export function issueClock(tables: LaunchTables, places: Places): Clock {
+  const { events, waits, operations, phases, states } = tables;
+  const at = (position: number) => format.count(places.stepAt(position));
   return {
     timed: false,
     length: Math.max(1, places.size),
@@ -39,8 +46,7 @@ export function issueClock({ events, waits, operations, phases }: LaunchTables, 
     x: (step) => step,
     stepAt: (x) => Math.round(x),
     format: (x) => format.count(Math.round(x)),
-    at: (position) => format.count(places.stepAt(position)),
-    between: (from, to) => format.plural(Math.max(0, places.stepAt(to) - places.stepAt(from)), "instruction"),
+    at,
     point: (x) => format.count(Math.round(x)),
     stretch: (units) => format.plural(Math.round(units), "instruction"),
     numberOf: (index) => events.at[index] as number,
@@ -53,5 +59,9 @@ export function issueClock({ events, waits, operations, phases }: LaunchTables, 
       return [start, Math.max(start + 1, places.stepAt(operations.done[row] as number))];
     },
     phase: (row) => places.stepAt(phases.position[row] as number) + (phases.asynchronous[row] ? 0 : 0.5),
+    change: (row) => places.stepBehind(states.position[row] as number),
+    began: (wait) => at(waits.since[wait] as number),
+    ended: (phase) => at(phases.position[phase] as number),
+    done: (operation) => at(operations.done[operation] as number),
   };
 }

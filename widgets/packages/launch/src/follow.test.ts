@@ -71,7 +71,7 @@ afterEach(() => {
 test("a widget opens where its session is, or at the start where there is none", () => {
   expect(firstStep(made(8).source, clock)).toBe(clock.stepOf(8));
   expect(firstStep(made(-1).source, clock)).toBe(0);
-  expect(firstStep({ live: false } as LaunchSource, clock)).toBe(0);
+  expect(firstStep({ ...made(8).source, live: false } as LaunchSource, clock)).toBe(clock.stepOf(8));
 });
 
 test("it goes where the session goes, without asking it back", () => {

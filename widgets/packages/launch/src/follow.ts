@@ -13,9 +13,9 @@ import type { LaunchSource } from "./protocol";
 
 const SETTLE_MS = 80;
 
-/** Where a widget opens: at its session's position, or at the start. */
+/** Where a widget opens: at its session's position, a saved one where that was when it was saved, or at the start. */
 export function firstStep(source: LaunchSource, clock: Clock): number {
-  const now = source.live ? source.get("now") : -1;
+  const now = source.get("now");
   return now < 0 ? 0 : clock.stepOf(now);
 }
 

@@ -20,3 +20,8 @@ export function eventLink(launch: Launch, event: number, go: (event: number) => 
   if (index < 0) return h("span", {}, `event ${format.count(event)} of another cluster`);
   return linkTo(warpAndRole(launch, launch.events.row[index] as number), () => go(event));
 }
+
+/** Of a launch that failed, the way to the end of what was recorded; else nothing. */
+export function toFailure({ meta }: Launch, go: () => void): HTMLElement[] {
+  return meta.error ? [h("p", {}, linkTo("Go to where it failed", go))] : [];
+}

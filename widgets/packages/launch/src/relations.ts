@@ -3,11 +3,14 @@
 import { actionMoments } from "./arrivals";
 import type { Launch } from "./data";
 
+/** Of `actions.passed`, a test that found the phase not over: sglab/events/tables.py. */
+export const FAILED = -2;
+
 export interface Released {
   /** The waiting event. */
   event: number;
-  /** The position at which it had begun to wait; undefined where it found the phase complete. */
-  since: number | undefined;
+  /** The row of `waits`; undefined where it found the phase complete. */
+  wait: number | undefined;
 }
 
 export class Relations {
@@ -17,6 +20,7 @@ export class Relations {
   #waitOfEvent = new Map<number, number>();
   #operationsOfEvent = new Map<number, number>();
   #actionsOn: number[][];
+  #told = new Map<number, number[]>();
   /** When each row of `actions` took place, as a place among positions: see arrivals.ts. */
   readonly moments: Float64Array;
   #phasesOf: number[][];
@@ -35,13 +39,13 @@ export class Relations {
     for (let i = 0; i < waits.size; i++) {
       const event = waits.event[i] as number;
       this.#waitOfEvent.set(event, i);
-      this.#releasedBy[waits.phase[i] as number]?.push({ event, since: waits.since[i] });
+      this.#releasedBy[waits.phase[i] as number]?.push({ event, wait: i });
     }
     for (let i = 0; i < actions.size; i++) {
       const event = actions.event[i] as number;
       this.#actionOfEvent.set(event, i);
       if (!this.#waitOfEvent.has(event))
-        this.#releasedBy[actions.passed[i] as number]?.push({ event, since: undefined });
+        this.#releasedBy[actions.passed[i] as number]?.push({ event, wait: undefined });
     }
     for (let i = 0; i < operations.size; i++) {
       this.#operationsOfEvent.set(operations.event[i] as number, i);
@@ -62,6 +66,24 @@ export class Relations {
   /** Rows of `actions` on a barrier, by their moments. */
   actionsOn(barrier: number): readonly number[] {
     return this.#actionsOn[barrier] ?? [];
+  }
+
+  /** The same without the tests that one warp makes again because the one before failed: a loop makes thousands. */
+  toldActionsOn(barrier: number): readonly number[] {
+    const known = this.#told.get(barrier);
+    if (known) return known;
+    const { actions, events, places } = this.launch;
+    const inVain = new Set<number>(); // rows whose last action here was a test that failed
+    const told = this.actionsOn(barrier).filter((action) => {
+      const row = events.row[places.indexOf(actions.event[action] as number)] as number;
+      const fails = actions.passed[action] === FAILED;
+      const again = fails && inVain.has(row);
+      if (fails) inVain.add(row);
+      else inVain.delete(row);
+      return !again;
+    });
+    this.#told.set(barrier, told);
+    return told;
   }
 
   /** Rows of `phases` of a barrier, in order. */

@@ -18,11 +18,11 @@ export function sentenceOf(launch: Launch, relations: Relations, step: number): 
 
 /** " It waited for full[1], 312 instructions long. It ended phase 2 of empty[0] and released 2 warps." */
 export function effectOf(launch: Launch, relations: Relations, event: number): string {
-  const { waits, phases, meta } = launch;
+  const { phases, meta } = launch;
   const parts: string[] = [];
   const wait = relations.waitOf(event);
   if (wait !== undefined) {
-    const length = launch.clock.between(waits.since[wait] as number, event);
+    const length = waitLength(launch, wait);
     parts.push(` It had waited ${waitedFor(launch, wait)} for ${length}.`);
   }
   for (const alike of alikePhases(launch, relations.phasesEndedBy(event)).slice(0, 2)) {
@@ -33,7 +33,7 @@ export function effectOf(launch: Launch, relations: Relations, event: number): s
     const where = ctas.length > 1 ? ` of CTAs ${ctas.join(" and ")}` : "";
     const released = alike
       .flatMap((each) => relations.releasedBy(each))
-      .filter(({ since }) => since !== undefined);
+      .filter(({ wait }) => wait !== undefined);
     const how = phases.asynchronous[phase] ? "What it issued later ended" : "It ended";
     const whom = released.length ? ` and released ${format.plural(released.length, "waiting warp")}` : "";
     parts.push(` ${how} phase ${phases.number[phase]} of ${barrierInText(barrier)}${where}${whom}.`);
@@ -62,6 +62,12 @@ export function waitedFor({ waits, meta }: Launch, wait: number): string {
   return "for free tensor memory or registers";
 }
 
+/** How long a wait was. */
+export function waitLength({ clock }: Launch, wait: number): string {
+  const [from, to] = clock.wait(wait);
+  return clock.stretch(to - from);
+}
+
 export function eventText(launch: Launch, relations: Relations, index: number): string {
   const { events, code } = launch;
   const { text, chain, ptxLine } = code.at(events.pc[index] as number);
@@ -77,10 +83,9 @@ export function eventText(launch: Launch, relations: Relations, index: number): 
 
 export function waitText(launch: Launch, wait: number): string {
   const { waits, events, places } = launch;
-  const event = waits.event[wait] as number;
   const cause = places.indexOf(waits.cause[wait] as number);
   const by = cause >= 0 ? `\nreleased by ${warpAndRole(launch, events.row[cause] as number)}` : "";
-  const length = launch.clock.between(waits.since[wait] as number, event);
+  const length = waitLength(launch, wait);
   return `${warpAndRole(launch, waits.row[wait] as number)}\nwaits ${waitedFor(launch, wait)}, for ${length}${by}`;
 }
 
@@ -93,7 +98,7 @@ export function operationText(launch: Launch, operation: number): string {
   return [
     `${TRACKS[operations.track[operation] as number]}: ${count > 1 ? `${count} × ` : ""}${kind}`,
     `issued by ${warpName(launch, operations.row[operation] as number)}`,
-    `in flight from ${launch.clock.at(operations.event[operation] as number)} to ${launch.clock.at(operations.done[operation] as number)}`,
+    `in flight from ${launch.clock.at(operations.event[operation] as number)} to ${launch.clock.done(operation)}`,
     ...(bytes ? [format.bytes(bytes)] : []),
     ...(barrier ? [`signals ${barrier.name}`] : []),
   ].join("\n");

@@ -20,7 +20,7 @@ describe("an mbarrier", () => {
 
   test("knows who waits, and since when", () => {
     expect(states.waitingAt(FULL, START)).toEqual([]);
-    expect(states.waitingAt(FULL, 2)).toEqual([{ row: 1, since: 1, event: 7 }]);
+    expect(states.waitingAt(FULL, 2)).toEqual([{ row: 1, since: 1, event: 7, wait: 0 }]);
     expect(states.waitingAt(FULL, PASSED)).toEqual([]);
   });
 
@@ -89,4 +89,23 @@ describe("a bar.sync", () => {
   test("does not arrive in the phase after it", () => {
     expect(synced.arrivalsAt(NAMED, END)).toEqual({ come: [], toCome: [], ends: false });
   });
+});
+
+test("of a launch that failed, who tested a barrier to the end waits for it, since the first test that failed", () => {
+  const launch = smallLaunch();
+  const column = (...values: number[]) => Int32Array.from(values);
+  const waits = {
+    size: 3,
+    since: column(1, 8, 12),
+    event: column(7, 11, 14),
+    row: column(1, 0, 0),
+    kind: column(0, 0, 0),
+    barrier: column(FULL, EMPTY, EMPTY),
+    phase: column(0, -1, -1),
+    cause: column(2, -1, -1),
+  };
+  const failed = new BarrierStates({ ...launch, meta: { ...launch.meta, error: "deadlock" }, waits });
+  expect(failed.waitingAt(EMPTY, END)).toEqual([{ row: 0, since: 8, event: 14, wait: 1 }]);
+  expect(failed.waitingAt(FULL, END)).toEqual([]);
+  expect(new BarrierStates({ ...launch, waits }).waitingAt(EMPTY, END)).toEqual([]);
 });

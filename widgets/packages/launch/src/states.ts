@@ -25,6 +25,8 @@ export interface Waiter {
   /** The position at which it began to wait, and the event that ends it. */
   since: number;
   event: number;
+  /** The row of `waits`. */
+  wait: number;
 }
 
 /** One arrival at a barrier, or at its end what was issued before. */
@@ -59,6 +61,7 @@ export class BarrierStates {
   #phases: number[][];
   #arrivals: Arrival[][];
   #waitEnds: Int32Array[];
+  #unended: Waiter[][];
 
   constructor(private launch: Launch) {
     const { meta, states, waits, places, phases } = launch;
@@ -77,6 +80,7 @@ export class BarrierStates {
     for (const mine of this.#waits)
       mine.sort((a, b) => (waits.event[a] as number) - (waits.event[b] as number));
     this.#waitEnds = this.#waits.map((mine) => Int32Array.from(mine, (i) => waits.event[i] as number));
+    this.#unended = unendedOf(launch, this.#waits);
   }
 
   at(barrier: number, step: number): BarrierState {
@@ -110,7 +114,8 @@ export class BarrierStates {
     const { waits, places, phases, meta } = this.launch;
     const now = places.positionAt(step);
     const rows = this.#waits[barrier] ?? [];
-    const waiting: Waiter[] = [];
+    const unended = this.#unended[barrier] ?? [];
+    const waiting: Waiter[] = unended.filter(({ since }) => since <= now);
     const released: Waiter[] = [];
     // By the event that ends them: a warp that waits now is among the next few.
     const first = countUpTo(this.#waitEnds[barrier] as Int32Array, now - 1);
@@ -118,13 +123,14 @@ export class BarrierStates {
     for (let k = first; k < last; k++) {
       const i = rows[k] as number;
       const since = waits.since[i] as number;
-      if (since > now) continue;
+      if (since > now || unended.some(({ wait, row }) => row === waits.row[i] && i >= wait)) continue;
       const end = phases.position[waits.phase[i] as number];
       const over = end !== undefined && places.stepBehind(end) <= step;
       (over ? released : waiting).push({
         row: waits.row[i] as number,
         since,
         event: waits.event[i] as number,
+        wait: i,
       });
     }
     for (const found of [waiting, released]) found.sort((a, b) => a.since - b.since);
@@ -163,6 +169,11 @@ export class BarrierStates {
     return asynchronous[phase] ? end <= moment : end < moment;
   }
 
+  /** Rows of its phases, in order. */
+  phasesOf(barrier: number): readonly number[] {
+    return this.#phases[barrier] ?? [];
+  }
+
   /** Rows of the log's waits at this barrier. */
   waitsOf(barrier: number): readonly number[] {
     return this.#waits[barrier] ?? [];
@@ -173,6 +184,29 @@ export class BarrierStates {
     const { ends, arrivals } = this.progress[barrier] as BarrierSteps;
     return ends.length > 0 || arrivals.length > 0 || this.waitsOf(barrier).length > 0;
   }
+}
+
+/**
+ * Of a launch that failed, by barrier: warps that tested it again and again until the end. Where it stopped they wait, since
+ * the first test that failed.
+ */
+function unendedOf({ meta, waits }: Launch, byBarrier: readonly number[][]): Waiter[][] {
+  if (!meta.error) return [];
+  const last = new Map<number, number>();
+  waits.event.forEach((event, i) => {
+    const row = waits.row[i] as number;
+    last.set(row, Math.max(last.get(row) ?? -1, event));
+  });
+  return byBarrier.map((mine) => {
+    const runs = new Map<number, Waiter>();
+    for (const wait of mine) {
+      const [row, event] = [waits.row[wait] as number, waits.event[wait] as number];
+      const since = runs.get(row)?.since ?? (waits.since[wait] as number);
+      if ((waits.phase[wait] as number) >= 0) runs.delete(row);
+      else runs.set(row, { row, since, event, wait: runs.get(row)?.wait ?? wait });
+    }
+    return [...runs.values()].filter(({ row, event }) => last.get(row) === event);
+  });
 }
 
 /** By barrier: the instructions that arrive at it, in order, and for how many threads. */

@@ -1,4 +1,5 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { BarrierStates } from "./states";
 import { timeAt } from "./stops";
 import { smallLaunch } from "./testing/small_launch";
 import { type Times, timedLaunch } from "./timed";
@@ -55,4 +56,80 @@ test("before the first step, the time is the launch's beginning, and says when t
   expect(late.clock.at(0)).toBe("850 ns");
   expect(timeAt(late, 1)).toBe("850 ns");
   expect(timeAt(timed, 0)).toBe("0 ns");
+});
+
+test("what ends without an instruction ends at its own time, and is over at the first step that is not before it", () => {
+  expect([timed.clock.ended(0), timed.clock.done(0), timed.clock.began(0)]).toEqual([
+    "890 ns",
+    "890 ns",
+    "20 ns",
+  ]);
+  expect(timed.clock.change(3)).toBe(890);
+  const states = new BarrierStates(timed);
+  const wait = timed.places.indexOf(timed.waits.event[0] as number) + 1;
+  expect(timed.clock.x(wait)).toBe(900);
+  expect([states.at(0, wait - 1).ended, states.at(0, wait).ended]).toEqual([0, 1]);
+});
+
+test("a change that an instruction makes comes with it, also beside others of the same moment", () => {
+  const start = TIMES.start.map((at, i) => (i === 2 ? 100 : at)); // the announcement, when the copy is issued
+  const state = TIMES.state.map((at, i) => (i === 2 ? 100 : at));
+  const both = timedLaunch(launch, { ...TIMES, start, state });
+  const index = Array.from(both.events.pc).indexOf(2);
+  expect(both.states.position[2]).toBe(both.events.at[index]);
+});
+
+describe("a barrier at which the emulator's last is not the model's", () => {
+  // warp 1 arrived last on the emulator, as event 8, and warp 0, which goes on as event 11, had waited since position 4
+  const arrive = launch.meta.actions.indexOf("arrive");
+  const column = (...values: number[]) => Int32Array.from(values);
+  const synced = timedLaunch(
+    {
+      ...launch,
+      actions: {
+        size: 2,
+        event: column(8, 11),
+        barrier: column(2, 2),
+        action: column(arrive, arrive),
+        passed: column(0, 0),
+        parity: column(0, 0),
+      },
+      waits: {
+        size: 1,
+        since: column(4),
+        event: column(11),
+        row: column(0),
+        kind: column(0),
+        barrier: column(2),
+        phase: column(0),
+        cause: column(8),
+      },
+      phases: {
+        size: 1,
+        position: column(8),
+        barrier: column(2),
+        number: column(0),
+        event: column(8),
+        asynchronous: column(0),
+      },
+    },
+    { ...TIMES, end: TIMES.end.map((at, i) => (i === 4 ? 960 : at)), phase: Float64Array.of(955) },
+  );
+  const pc = (event: number | undefined) => synced.events.pc[synced.places.indexOf(event as number)];
+
+  test("is left when the model's last has come, by its arrival", () => {
+    expect(pc(synced.phases.event[0])).toBe(5);
+    expect(synced.phases.position[0]).toBe(synced.phases.event[0]);
+  });
+
+  test("who came last there did not wait, and the other did, for it", () => {
+    expect(Array.from(synced.waits.event, pc)).toEqual([4]);
+    expect(pc(synced.waits.cause[0])).toBe(5);
+    expect(synced.clock.wait(0)).toEqual([910, 960]);
+  });
+});
+
+test("who comes to a barrier after its phase has ended did not wait for it", () => {
+  const late = timedLaunch(launch, { ...TIMES, phase: Float64Array.of(15, 945) });
+  expect(late.waits.size).toBe(0);
 });

@@ -2,6 +2,7 @@
 // take effect (a wait: when it ends), and positions counted accordingly. What reads the tables need not know.
 
 import { countUpTo, format } from "@sglab/core";
+import { actionMoments } from "./arrivals";
 import type { Clock } from "./clock";
 import type { Events, Launch, LaunchTables, PhaseTable, StateTable, WaitTable } from "./data";
 import { Places } from "./places";
@@ -52,7 +53,8 @@ export async function readTimes(source: LaunchSource): Promise<Times> {
 
 export function timedLaunch(launch: Launch, times: Times): Launch {
   const { events, meta } = launch;
-  const waiting = waitingEvents(launch, times);
+  const enders = endersOf(launch, times);
+  const waiting = waitingEvents(launch, times, enders);
   const effect = Float64Array.from(times.start, (start, i) =>
     waiting[i] ? (times.end[i] as number) : start,
   );
@@ -67,8 +69,9 @@ export function timedLaunch(launch: Launch, times: Times): Launch {
     const index = event < 0 ? -1 : launch.places.indexOf(event);
     return index < 0 ? -1 : (rank[index] as number);
   };
-  /** The position at which what happens at a time does so. */
-  const positionOf = (ns: number) => Math.max(0, countUpTo(sorted, ns) - 1);
+  /** The position of what happens at a time without an instruction: with the first one that is not before it. */
+  const positionOf = (ns: number) => Math.max(0, Math.min(sorted.length - 1, countBelow(sorted, ns)));
+  const phases = phasesOf(launch, times, enders, renumber, positionOf);
   const reordered: Events = {
     size: events.size,
     at: Int32Array.from(order, (_, i) => i),
@@ -79,9 +82,9 @@ export function timedLaunch(launch: Launch, times: Times): Launch {
   const places = new Places(reordered.at);
   const tables: LaunchTables = {
     events: reordered,
-    waits: waitsOf(launch, times, waiting, renumber, positionOf),
-    phases: phasesOf(launch, times, renumber, positionOf),
-    states: { ...times.states, position: Int32Array.from(times.state, positionOf) },
+    waits: waitsOf(launch, times, waiting, enders, renumber, positionOf),
+    phases,
+    states: { ...times.states, position: changePositions(launch, times, phases, waiting, rank, positionOf) },
     actions: { ...launch.actions, event: launch.actions.event.map(renumber) },
     operations: {
       ...launch.operations,
@@ -97,24 +100,110 @@ export function timedLaunch(launch: Launch, times: Times): Launch {
   return { meta: { ...meta, length: events.size }, code: launch.code, ...tables, places, clock };
 }
 
-/** Events that waited: for a barrier or for operations. */
-function waitingEvents({ events, waits, actions, places, meta }: Launch, { start, end }: Times): Uint8Array {
+/**
+ * Of each phase the event that ends it: where that is an arrival, the one that comes last in modelled time, which need not
+ * be the emulator's last.
+ */
+function endersOf(launch: Launch, { start }: Times): Int32Array {
+  const { phases, actions, meta, places } = launch;
+  const enders = Int32Array.from(phases.event);
+  const moments = actionMoments(launch);
+  const arrive = meta.actions.indexOf("arrive");
+  const arrivals: number[][] = meta.barriers.map(() => []);
+  for (let i = 0; i < actions.size; i++)
+    if (actions.action[i] === arrive) arrivals[actions.barrier[i] as number]?.push(i);
+  for (const mine of arrivals) mine.sort((a, b) => (moments[a] as number) - (moments[b] as number));
+  const next = meta.barriers.map(() => 0); // the first arrival that belongs to no phase yet
+  const startOf = (event: number) => start[places.indexOf(event)] ?? Number.NEGATIVE_INFINITY;
+  for (let phase = 0; phase < phases.size; phase++) {
+    const barrier = phases.barrier[phase] as number;
+    const mine = arrivals[barrier] ?? [];
+    const end = phases.position[phase] as number;
+    const asynchronous = phases.asynchronous[phase] as number;
+    for (; next[barrier] !== undefined && next[barrier] < mine.length; next[barrier] += 1) {
+      const row = mine[next[barrier]] as number;
+      const moment = moments[row] as number;
+      if (asynchronous ? moment >= end : moment > end) break;
+      const [event, last] = [actions.event[row] as number, enders[phase] as number];
+      const later = startOf(event) - startOf(last);
+      if (!asynchronous && (later > 0 || (later === 0 && event > last))) enders[phase] = event;
+    }
+  }
+  return enders;
+}
+
+/** Events that waited: for a barrier or for operations. Who comes after a phase has ended, or ends it, does not wait. */
+function waitingEvents(launch: Launch, { start, end, phase }: Times, enders: Int32Array): Uint8Array {
+  const { events, waits, actions, phases, places, meta } = launch;
   const found = new Uint8Array(events.size);
-  const mark = (event: number) => {
+  const mark = (event: number, passed: number) => {
     const index = places.indexOf(event);
-    if (index >= 0 && (end[index] as number) - (start[index] as number) > WAITED_NS) found[index] = 1;
+    if (index < 0) return;
+    const begun = start[index] as number;
+    const late = passed >= 0 && begun >= (phase[passed] as number);
+    const ends = passed >= 0 && !phases.asynchronous[passed] && enders[passed] === event;
+    if (!late && !ends && (end[index] as number) - begun > WAITED_NS) found[index] = 1;
   };
-  waits.event.forEach(mark);
+  const passedBy = new Map<number, number>();
+  actions.event.forEach((event, i) => {
+    if ((actions.passed[i] as number) >= 0) passedBy.set(event, actions.passed[i] as number);
+  });
+  const phaseOf = (event: number, known: number) => (known >= 0 ? known : (passedBy.get(event) ?? -1));
+  waits.event.forEach((event, i) => {
+    mark(event, phaseOf(event, waits.phase[i] as number));
+  });
+  // also an arrival that waits (bar.sync), which on the emulator was the last and need not be so here
   const wait = meta.actions.indexOf("wait");
-  for (let i = 0; i < actions.size; i++) if (actions.action[i] === wait) mark(actions.event[i] as number);
+  for (let i = 0; i < actions.size; i++) {
+    const passed = actions.passed[i] as number;
+    if (actions.action[i] === wait || passed >= 0) mark(actions.event[i] as number, passed);
+  }
   return found;
+}
+
+/** With the instruction that made them, where one did; the end of a phase where the phase ends. Ascending for each barrier. */
+function changePositions(
+  launch: Launch,
+  times: Times,
+  phases: PhaseTable,
+  waiting: Uint8Array,
+  rank: Int32Array,
+  positionOf: (ns: number) => number,
+): Int32Array {
+  const { actions, meta, places } = launch;
+  const { states, state, start } = times;
+  const made = new Map<string, { at: number; resets: boolean }[]>();
+  const resetting = ["init", "inval"].map((name) => meta.actions.indexOf(name));
+  for (let i = 0; i < actions.size; i++) {
+    const index = places.indexOf(actions.event[i] as number);
+    if (index < 0 || waiting[index]) continue;
+    const key = `${actions.barrier[i]} ${start[index]}`;
+    const one = { at: rank[index] as number, resets: resetting.includes(actions.action[i] as number) };
+    made.set(key, [...(made.get(key) ?? []), one]);
+  }
+  for (const list of made.values()) list.sort((a, b) => a.at - b.at);
+  const ends: number[][] = meta.barriers.map(() => []);
+  for (let i = 0; i < phases.size; i++) ends[phases.barrier[i] as number]?.push(phases.position[i] as number);
+  const parity = new Map<number, number>();
+  const latest = new Map<number, number>();
+  return Int32Array.from({ length: states.size }, (_, row) => {
+    const barrier = states.barrier[row] as number;
+    const by = made.get(`${barrier} ${state[row]}`)?.shift();
+    const turned = !by?.resets && states.parity[row] !== (parity.get(barrier) ?? 0);
+    const end = turned ? ends[barrier]?.shift() : undefined;
+    parity.set(barrier, states.parity[row] as number);
+    const at = Math.max(latest.get(barrier) ?? 0, end ?? by?.at ?? positionOf(state[row] as number));
+    latest.set(barrier, at);
+    return at;
+  });
 }
 
 /** Who waited in modelled time is not who waited on the emulator: a row per event that did. */
 function waitsOf(
-  { waits, actions, phases, places, events, meta }: Launch,
+  { waits, actions, places, events, meta }: Launch,
   { start }: Times,
   waiting: Uint8Array,
+  enders: Int32Array,
   renumber: (event: number) => number,
   positionOf: (ns: number) => number,
 ): WaitTable {
@@ -139,9 +228,9 @@ function waitsOf(
         ? (waits.kind[wait] as number)
         : meta.waitKinds.indexOf(meta.barriers[barrier]?.kind === "mbarrier" ? "mbarrier" : "barrier");
     const cause =
-      phase >= 0 ? (phases.event[phase] as number) : wait !== undefined ? (waits.cause[wait] as number) : -1;
+      phase >= 0 ? (enders[phase] as number) : wait !== undefined ? (waits.cause[wait] as number) : -1;
     rows.push([
-      positionOf(start[index] as number) + 1,
+      positionOf(start[index] as number),
       renumber(events.at[index] as number),
       events.row[index] as number,
       kind,
@@ -167,14 +256,15 @@ function waitsOf(
 function phasesOf(
   { phases }: Launch,
   times: Times,
+  enders: Int32Array,
   renumber: (event: number) => number,
   positionOf: (ns: number) => number,
 ): PhaseTable {
-  return {
-    ...phases,
-    position: phases.position.map((_, i) => positionOf(times.phase[i] as number)),
-    event: phases.event.map(renumber),
-  };
+  const event = enders.map(renumber);
+  const position = event.map((by, i) =>
+    phases.asynchronous[i] || by < 0 ? positionOf(times.phase[i] as number) : by,
+  );
+  return { ...phases, position, event };
 }
 
 function timeClock(
@@ -200,7 +290,6 @@ function timeClock(
     stepAt: (x) => countUpTo(sorted, x),
     format: nanoseconds,
     at: (position) => format.duration(nsAt(position)),
-    between: (from, to) => format.duration(Math.max(0, nsAt(to) - nsAt(Math.max(0, from - 1)))),
     point: format.duration,
     stretch: format.duration,
     numberOf: (index) => launch.clock.numberOf(order[index] as number),
@@ -222,6 +311,10 @@ function timeClock(
       return [from, Math.max(from + 1, times.operationEnd[row] as number)];
     },
     phase: (row) => times.phase[row] as number,
+    change: (row) => times.state[row] as number,
+    began: (wait) => format.duration(start(tables.waits.event[wait] as number)),
+    ended: (phase) => format.duration(times.phase[phase] as number),
+    done: (operation) => format.duration(times.operationEnd[operation] as number),
   };
 }
 
@@ -237,6 +330,13 @@ function barEnds({ events }: Launch, times: Times, order: Uint32Array, waited: U
     next.set(row, times.start[old] as number);
   }
   return ends;
+}
+
+/** How many of an ascending column are less than a value. */
+function countBelow(ascending: Float64Array, value: number): number {
+  let count = countUpTo(ascending, value);
+  while (count > 0 && ascending[count - 1] === value) count -= 1;
+  return count;
 }
 
 function nanoseconds(x: number, step: number): string {

@@ -17,7 +17,7 @@ export function makeControls(disposer: Disposer, axis: AxisChoice, actions: Cont
   const cluster = new ClusterChoice(disposer, actions.show);
 
   const zoomIn = button("+", "Zoom in (+)", () => actions.zoom(0.5));
-  const zoomOut = button("−", "Zoom out (-)", () => actions.zoom(2));
+  const zoomOut = button("−", "Zoom out (−)", () => actions.zoom(2));
   const whole = button("whole", "Show the whole (0)", actions.whole);
 
   const field = h("input", {

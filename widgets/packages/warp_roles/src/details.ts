@@ -5,9 +5,9 @@ import { barrierDetails } from "@sglab/launch/barrier_details";
 import { placeText } from "@sglab/launch/code";
 import type { Launch } from "@sglab/launch/data";
 import { barrierOf, barrierPlace, roleName, rowsOf, TRACKS, warpAndRole } from "@sglab/launch/names";
-import { eventLink, linkTo, part } from "@sglab/launch/parts";
+import { eventLink, linkTo, part, toFailure } from "@sglab/launch/parts";
 import type { Relations } from "@sglab/launch/relations";
-import { waitedFor } from "@sglab/launch/sentences";
+import { waitedFor, waitLength } from "@sglab/launch/sentences";
 import type { Selection } from "@sglab/protocol";
 import { copyPart, pageDetails } from "./page_details";
 import type { Picked, Shown } from "./shown";
@@ -42,7 +42,11 @@ export function detailsOf(
   if (barrier !== undefined)
     return barrierDetails(launch, relations, states, barrier, step, (event) => jumps.numbered(event));
   const [row, ...more] = rowsOf(launch, selection);
-  if (row === undefined || more.length) return [hint(), ...busyShares(shown)];
+  if (row === undefined || more.length) {
+    const last = launch.events.at[launch.events.size - 1];
+    const failed = toFailure(launch, () => last !== undefined && jumps.numbered(last));
+    return [hint(), ...failed, ...busyShares(shown)];
+  }
   return rowDetails(shown, { ...view, row: timeline.rowOfWarp[row] as number }, jumps);
 }
 
@@ -152,7 +156,7 @@ function operationPart(launch: Launch, operation: number | undefined, jumps: Jum
     ["issued", first === last ? clock.at(first) : `${clock.at(first)} to ${clock.at(last)}`],
     [
       "carried out",
-      done < meta.length ? linkTo(`at ${clock.at(done)}`, () => jumps.numbered(done)) : "never",
+      done < meta.length ? linkTo(`at ${clock.done(operation)}`, () => jumps.numbered(done)) : "never",
     ],
   ];
   const bytes = operations.bytes[operation] as number;
@@ -192,8 +196,7 @@ function causePart(launch: Launch, relations: Relations, event: number, jumps: J
     return [part("Cause"), definitions([["waited", "not at all: it was the last to arrive"]])];
   const rows: [string, Node | string][] = [];
   if (wait !== undefined) {
-    const length = launch.clock.between(launch.waits.since[wait] as number, event);
-    rows.push(["waited", `${waitedFor(launch, wait)}, for ${length}`]);
+    rows.push(["waited", `${waitedFor(launch, wait)}, for ${waitLength(launch, wait)}`]);
   } else rows.push(["waited", "not at all: the phase was complete"]);
   if (cause !== undefined) {
     const itself = launch.events.row[cause] === launch.events.row[event] ? ", the last to arrive" : "";
@@ -215,18 +218,18 @@ function effectPart(launch: Launch, relations: Relations, event: number, jumps: 
       h(
         "p",
         { class: "sg-note" },
-        `At ${launch.clock.at(phases.position[phase] as number)} ${how} phase ${phases.number[phase]} of ${barrier?.name}. ` +
+        `At ${launch.clock.ended(phase)} ${how} phase ${phases.number[phase]} of ${barrier?.name}. ` +
           (released.length ? "Who continued:" : "No warp waited for it."),
       ),
       h(
         "ul",
         { class: "sg-list" },
-        ...released.slice(0, LISTED).map(({ event: to, since }) =>
+        ...released.slice(0, LISTED).map(({ event: to, wait }) =>
           h(
             "li",
             {},
             eventLink(launch, to, (to) => jumps.numbered(to)),
-            since === undefined ? " came later" : ` had waited ${launch.clock.between(since, to)}`,
+            wait === undefined ? " came later" : ` had waited ${waitLength(launch, wait)}`,
           ),
         ),
         more > 0 ? h("li", {}, `and ${more} more`) : undefined,

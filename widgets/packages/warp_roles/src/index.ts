@@ -102,7 +102,8 @@ function render(context: Context<typeof WARP_ROLES>): void {
       { keys: ["P"], label: "select the previous barrier of a pipeline", run: () => pick.nextBarrier(-1) },
       {
         keys: ["c"],
-        label: "go to the cause of the selected event, or to the next wait",
+        label:
+          "go to the cause of the selected event, or to its warp's wait before it; without a selection, to the next wait",
         run: () => pick.cause(),
       },
       {

@@ -77,9 +77,7 @@ function warpRow(launch: Launch, row: number, group: string, bars: Spans, waits:
   const { meta } = launch;
   const role = meta.roles[row] as string;
   const alive =
-    bars.size > 0
-      ? one(bars.start[0] as number, bars.end[bars.size - 1] as number, lookOfRole(role))
-      : undefined;
+    bars.size > 0 ? one(bars.start[0] as number, endOf(launch, row, bars), lookOfRole(role)) : undefined;
   return {
     label: hasRoles(launch) ? `${row % meta.warps} ${roleName(role)}` : `warp ${row % meta.warps}`,
     title: `${warpAndRole(launch, row)}: ${format.count(bars.size)} instructions, ${format.plural(waits.size, "wait")}`,
@@ -91,6 +89,14 @@ function warpRow(launch: Launch, row: number, group: string, bars: Spans, waits:
     height: WARP_HEIGHT.most,
     flexible: true,
   };
+}
+
+/** Where a warp ends: with its last instruction, or with a launch that failed before it had come to its end. */
+function endOf({ meta, events, code, clock }: Launch, row: number, bars: Spans): number {
+  const end = bars.end[bars.size - 1] as number;
+  if (!meta.error) return end;
+  const last = code.at(events.pc[events.row.lastIndexOf(row)] as number).opcode;
+  return /^(ret|exit)\b/.test(last) ? end : clock.length;
 }
 
 function trackRow(

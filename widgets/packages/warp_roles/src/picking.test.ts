@@ -170,6 +170,28 @@ describe("keys", () => {
     expect(picking.picked).toMatchObject({ event: WAIT });
   });
 
+  test("lead on from a cause to what its warp had waited for before, and end where it had waited for nothing", () => {
+    picking.event(ARRIVE);
+    picking.cause();
+    expect(picking.picked).toMatchObject({ event: WAIT });
+    picking.cause();
+    expect(picking.picked).toMatchObject({ event: COPY });
+    picking.cause();
+    expect(picking.picked).toMatchObject({ event: COPY });
+  });
+
+  test("lead on from the last to arrive at a barrier, which is its own cause", () => {
+    const event = launch.events.at[ARRIVE] as number;
+    const causeOf = shown.relations.causeOf.bind(shown.relations);
+    const own = vi
+      .spyOn(shown.relations, "causeOf")
+      .mockImplementation((each) => (each === event ? event : causeOf(each)));
+    picking.event(ARRIVE);
+    picking.cause();
+    expect(picking.picked).toMatchObject({ event: WAIT });
+    own.mockRestore();
+  });
+
   test("lead to the next event that has a cause or an effect where this one has none", () => {
     picking.event(INIT);
     picking.clear();

@@ -153,15 +153,24 @@ export class Picking {
     if (next !== undefined) this.barrier(next);
   }
 
-  /** Of the event that is picked, or was just executed; where it has none, to the next event that waited. */
+  /**
+   * Of the event that is picked, or was just executed. Where it has none: of one that ended a phase, to what its warp had
+   * waited for before, so that a chain of causes leads on; else to the next event that waited.
+   */
   cause(): void {
     const shown = this.shown();
     if (!shown) return;
     const { relations, launch } = shown;
-    const of = (index: number) => relations.causeOf(launch.events.at[index] as number);
+    const of = (index: number) => {
+      const event = launch.events.at[index] as number;
+      const cause = relations.causeOf(event);
+      return cause === event ? undefined : cause; // the last to arrive at a barrier waits for nobody
+    };
     const at = this.#here();
     const cause = at < 0 ? undefined : of(at);
     if (cause !== undefined) this.numbered(cause);
+    else if (at >= 0 && relations.phasesEndedBy(launch.events.at[at] as number).length)
+      this.event(this.#lastEvent(at, (index) => of(index) !== undefined));
     else this.event(this.#nextEvent(at, (index) => of(index) !== undefined));
   }
 
@@ -169,10 +178,11 @@ export class Picking {
     const shown = this.shown();
     if (!shown) return;
     const { relations, launch } = shown;
-    const of = (index: number) =>
-      relations
-        .phasesEndedBy(launch.events.at[index] as number)
-        .flatMap((phase) => relations.releasedBy(phase))[0];
+    const of = (index: number) => {
+      const event = launch.events.at[index] as number;
+      const released = relations.phasesEndedBy(event).flatMap((phase) => relations.releasedBy(phase));
+      return released.find((each) => each.event !== event);
+    };
     const at = this.#here();
     const first = at < 0 ? undefined : of(at);
     if (first) this.numbered(first.event);
@@ -189,6 +199,13 @@ export class Picking {
     const rows = new Set(rowsOf((this.shown() as Shown).launch, this.selection.value));
     for (let index = at + 1; index < events.size; index++)
       if ((!rows.size || rows.has(events.row[index] as number)) && holds(index)) return index;
+    return -1;
+  }
+
+  /** The last event before `at` of its warp for which `holds`; -1: none. */
+  #lastEvent(at: number, holds: (index: number) => boolean): number {
+    const { row } = (this.shown() as Shown).launch.events;
+    for (let index = at - 1; index >= 0; index--) if (row[index] === row[at] && holds(index)) return index;
     return -1;
   }
 

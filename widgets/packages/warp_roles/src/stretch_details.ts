@@ -4,7 +4,7 @@ import { definitions, format, h } from "@sglab/core";
 import type { Launch } from "@sglab/launch/data";
 import { TRACKS, warpAndRole } from "@sglab/launch/names";
 import { linkTo, part } from "@sglab/launch/parts";
-import { waitedFor } from "@sglab/launch/sentences";
+import { waitedFor, waitLength } from "@sglab/launch/sentences";
 import type { Shown } from "./shown";
 import { type Group, issuerIn, type Stretch, type Summary, summaryOf } from "./stretches";
 
@@ -70,14 +70,14 @@ function summaryParts(shown: Shown, view: Stretch, jumps: StretchJumps): HTMLEle
 function waitParts(launch: Launch, { waits, longest }: Summary, jumps: StretchJumps): HTMLElement[] {
   if (!waits.length) return [];
   const entry = ({ text, count, total }: Group) =>
-    h("li", {}, `${text}: ${count} ×, ${launch.clock.stretch(total)}`);
+    h("li", {}, `${text}: ${format.count(count)} ×, ${launch.clock.stretch(total)}`);
   const parts = [
     part("Waited for"),
     h("ul", { class: "sg-list" }, ...waits.slice(0, KINDS_LISTED).map(entry)),
   ];
   if (longest !== undefined) {
     const event = launch.waits.event[longest] as number;
-    const length = launch.clock.between(launch.waits.since[longest] as number, event);
+    const length = waitLength(launch, longest);
     const link = linkTo(`${waitedFor(launch, longest)}, ${length}`, () => jumps.numbered(event));
     parts.push(definitions([["longest", link]]));
   }
