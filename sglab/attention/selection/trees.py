@@ -15,7 +15,7 @@ PAGED = {
 def refuse_trees(chosen: Settings, version: str) -> None:
     """
     Raises:
-        SelectionError: a tree (speculative_eagle_topk above 1) with a backend, or pages, that SGLang does not start with.
+        SelectionError: SGLang does not start with a tree (speculative_eagle_topk above 1) and this backend or page size.
     """
     if chosen.speculative_algorithm is None or (chosen.speculative_eagle_topk or 1) <= 1:
         return

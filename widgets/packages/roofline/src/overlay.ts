@@ -39,20 +39,39 @@ export function placeNames({ spots, lit, width, height }: Scene, { x, y }: Range
       continue;
     const text = place.label.length > LONGEST ? `${place.label.slice(0, LONGEST - 1)}…` : place.label;
     const long = CHARACTER * text.length;
-    // below and beside the point: above it are its roof's name and the slope
-    const right = place.x + BESIDE + long <= inner[0];
-    const left = right ? place.x + BESIDE : place.x - BESIDE - long;
-    const at = Math.min(place.y + LINE, inner[1] - 4);
-    const covers = (other: { left: number; right: number; y: number }) =>
-      left < other.right && other.left < left + long && Math.abs(at - other.y) < LINE;
     const marks = places
       .filter((each) => each !== place)
       .map((each) => ({ left: each.x - 6, right: each.x + 6, y: each.y + 4 }));
-    if (place !== selected && [...named.values(), ...marks].some(covers)) continue;
+    const others = [...named.values(), ...marks];
+    const free = sidesOf(place, long, inner).filter(
+      ({ left, at }) =>
+        !others.some(
+          (other) => left < other.right && other.left < left + long && Math.abs(at - other.y) < LINE,
+        ),
+    );
+    const found = free[0] ?? (place === selected ? sidesOf(place, long, inner)[0] : undefined);
+    if (!found) continue;
+    const { left, at, right } = found;
     const x = right ? left : place.x - BESIDE;
     named.set(place.label, { text, x, y: at, anchor: right ? "start" : "end", left, right: left + long });
   }
   return [...named.values()].map(({ text, x, y, anchor }) => ({ text, x, y, anchor }));
+}
+
+interface Side {
+  left: number;
+  at: number;
+  right: boolean;
+}
+
+/** Where a name may stand, best first: below and beside the point, for above it are its roof's name and the slope. */
+function sidesOf(place: { x: number; y: number }, long: number, inner: readonly [number, number]): Side[] {
+  const right = { left: place.x + BESIDE, right: true };
+  const left = { left: place.x - BESIDE - long, right: false };
+  const downs = [LINE, 2 * LINE].map((down) => Math.min(place.y + down, inner[1] - 4));
+  return downs
+    .flatMap((at) => [right, left].map((side) => ({ ...side, at })))
+    .filter((side) => side.left >= 0 && side.left + long <= inner[0]);
 }
 
 /** Where the selected point and its roof lie, in px of the plot's inside; undefined where nothing is selected. */

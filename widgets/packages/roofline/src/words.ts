@@ -39,6 +39,10 @@ export function shortKind(kind: string): string {
   return SHORT[kind] ?? kind;
 }
 
+const TOLERANCE = 1.001;
+const ABOVE =
+  "above it, which no kernel is: the time or the counts are wrong, or its bytes came from a cache and not from memory";
+
 /** FLOPs per second of a point on a machine: what it reached, or without a time what is attainable. */
 export function rateOf(mark: Mark, machine: string): number {
   const place = mark.at[machine];
@@ -50,13 +54,17 @@ export function rateOf(mark: Mark, machine: string): number {
 export function sentence(mark: Mark, machine: string): string {
   const place = mark.at[machine];
   if (!place) return `${mark.label}: ${machine} has no published peak for its arithmetic.`;
+  const origin = mark.series ? `${mark.series}, ${mark.origin}` : mark.origin;
   const at = `${intensityText(place.intensity)} FLOP per byte`;
   const most = si(place.attainable, "FLOP/s");
   if (mark.seconds === null)
-    return `${mark.label} (${mark.origin}): ${at}, at most ${most} on ${machine}, bound by ${place.bound}.`;
+    return `${mark.label} (${origin}): ${at}, at most ${most} on ${machine}, bound by ${place.bound}.`;
   const reached = rateOf(mark, machine);
   const share = format.percent(reached / place.attainable);
-  return `${mark.label} (${mark.origin}): ${at}, ${si(reached, "FLOP/s")} in ${duration(mark.seconds)}, ${share} of its roof.`;
+  const said = `${mark.label} (${origin}): ${at}, ${si(reached, "FLOP/s")} in ${duration(mark.seconds)}`;
+  return reached > place.attainable * TOLERANCE
+    ? `${said}: above its roof, which cannot be.`
+    : `${said}, ${share} of its roof.`;
 }
 
 export function duration(seconds: number): string {
@@ -81,7 +89,7 @@ export function markRows(mark: Mark, machine: Machine, texts: Texts): Row[] {
   rows.push(
     [
       "intensity",
-      `${intensityText(place.intensity)} FLOP per byte (ridge: ${intensityText(peak / bandwidth)})`,
+      `${intensityText(place.intensity)} FLOP per byte (ridge:\u00a0${intensityText(peak / bandwidth)})`,
     ],
     ["lower roof", place.bound === "memory" ? "memory bandwidth" : `arithmetic: ${texts.pipes[place.kind]}`],
     ["its roof", `${si(place.attainable, "FLOP/s")}: ${duration(place.seconds)} at least`],
@@ -90,7 +98,12 @@ export function markRows(mark: Mark, machine: Machine, texts: Texts): Row[] {
     rows.push(
       ["took", `${duration(mark.seconds)} (${mark.origin}, ${mark.machine})`],
       ["reached", `${si(place.flops / mark.seconds, "FLOP/s")}, ${si(mark.bytes / mark.seconds, "B/s")}`],
-      ["of its roof", format.percent(place.seconds / mark.seconds)],
+      [
+        "of its roof",
+        mark.seconds * TOLERANCE < place.seconds
+          ? `${(place.seconds / mark.seconds).toLocaleString("en-US", { maximumSignificantDigits: 3 })} ×: ${ABOVE}`
+          : format.percent(place.seconds / mark.seconds),
+      ],
     );
   return rows;
 }
