@@ -15,7 +15,7 @@ PAGED = {
 def refuse_trees(chosen: Settings, version: str) -> None:
     """
     Raises:
-        SelectionError: SGLang does not start with a tree (speculative_eagle_topk above 1) and this backend or page size.
+        SelectionError: SGLang starts with no tree (speculative_eagle_topk above 1) on this backend, or these pages.
     """
     if chosen.speculative_algorithm is None or (chosen.speculative_eagle_topk or 1) <= 1:
         return

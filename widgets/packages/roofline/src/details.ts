@@ -1,11 +1,11 @@
 // The panes at the right: the selected point, all points as a table, the ceilings with their sources.
 
-import { format, h } from "@sglab/core";
+import { h } from "@sglab/core";
 import { link, note, table } from "@sglab/engine/parts";
 import { button, definitions } from "@sglab/memory/parts";
 import type { Spot } from "./model";
 import type { Machine, Texts } from "./protocol";
-import { intensityText, markRows, shortKind, si } from "./words";
+import { intensityText, markRows, shareText, shortKind, si } from "./words";
 
 const HINT = "Press a point, or step: its counts, its time and how far below its roof it is.";
 const NONE =
@@ -55,7 +55,7 @@ export function tablePane(
     intensityText(x),
     // without a time no rate was reached: its roof is what it has at most
     `${mark.seconds === null ? "≤ " : ""}${si(y, "FLOP/s")}`.replaceAll(" ", "\u00a0"),
-    mark.seconds === null ? "" : format.percent(place.seconds / mark.seconds).replaceAll(" ", "\u00a0"),
+    mark.seconds === null ? "" : shareText(place.seconds, mark.seconds).replaceAll(" ", "\u00a0"),
   ]);
   const made = table(["point", "FLOP/B", "rate", "of roof"], rows, "All points");
   made.querySelectorAll<HTMLElement>("tbody tr").forEach((row, at) => {

@@ -41,7 +41,7 @@ export const MARGIN = { l: 88, r: 14, t: 8, b: 44 };
 const TICK_WIDTH = 62; // px
 const TICK_HEIGHT = 34;
 const LABEL = 23; // px between roofs that a label needs
-const CLEAR = 2; // px between a label and its roof
+export const CLEAR = 2; // px between a label and its roof
 const PALE = 0.4;
 /** A yellow too pale for a line on a light ground is left out. */
 const HUES = [4, 5, 2, 6, 0, 1, 7];

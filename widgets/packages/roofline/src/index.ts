@@ -35,7 +35,7 @@ const CONFIG = {
   displayModeBar: false,
   responsive: false,
   scrollZoom: false,
-  doubleClick: "reset",
+  doubleClick: false, // see bind
   showTips: false, // its note would lie over the host's own bars
 };
 const TOUR: TourStep[] = [
@@ -158,6 +158,7 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
   }
 
   function whole(): void {
+    near = undefined;
     if (plotly && bound)
       void plotly.relayout(plot, { "xaxis.range": all.x, "yaxis.range": all.y }).catch(failed);
   }
@@ -206,6 +207,7 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
   let all: Ranges = { x: [0, 1], y: [0, 1] };
   let seen = all;
   let ticked = "";
+  let near: Ranges | undefined; // where the wheel has zoomed to: the library keeps only what is dragged
 
   /** All of it, or after a step no more than the step changes. */
   function drawFigure(library: Plotly, width: number, height: number): void {
@@ -222,6 +224,10 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
     const { data, layout } = figure(scene);
     const { xaxis, yaxis } = layout as Record<"xaxis" | "yaxis", { range: [number, number] }>;
     all = { x: [...xaxis.range], y: [...yaxis.range] };
+    if (near) {
+      xaxis.range = near.x;
+      yaxis.range = near.y;
+    }
     plot.style.height = `${height}px`;
     plot.setAttribute("aria-label", `Roofline of ${machine().product}: ${spots.length} points`);
     library
@@ -268,7 +274,10 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
     const x = zoomed(seen.x, at(seen.x, share[0]), factor);
     const y = zoomed(seen.y, at(seen.y, share[1]), factor);
     if (factor > 1 && x[1] - x[0] > all.x[1] - all.x[0]) whole();
-    else void plotly.relayout(plot, { "xaxis.range": x, "yaxis.range": y }).catch(failed);
+    else {
+      near = { x, y };
+      void plotly.relayout(plot, { "xaxis.range": x, "yaxis.range": y }).catch(failed);
+    }
   }
 
   function bind(): void {
@@ -282,6 +291,7 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
       frame.tooltip.show(spot && sentence(spot.mark, chosen), event.clientX, event.clientY);
     });
     plot.on?.("plotly_unhover", () => frame.tooltip.hide());
+    plot.on?.("plotly_doubleclick", () => whole());
     plot.on?.("plotly_relayouting", (moving) => follow(moving));
     plot.on?.("plotly_relayout", () => {
       follow(plot.layout);
@@ -309,6 +319,7 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
     if (source.get("machine") !== told) {
       told = source.get("machine");
       chosen = told;
+      near = undefined;
     }
     load();
   }

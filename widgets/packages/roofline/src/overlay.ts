@@ -1,7 +1,9 @@
 // What is selected, over the library's plot: a step moves it without asking the library to draw.
 
 import { s } from "@sglab/core";
-import { MARGIN, type Scene } from "./figure";
+import { CLEAR, MARGIN, type Scene } from "./figure";
+import { roofsOf } from "./model";
+import { shortKind, si } from "./words";
 
 /** Of the axes, as powers of ten. */
 export interface Ranges {
@@ -24,7 +26,7 @@ export interface Name {
 }
 
 /** Which points have their names beside them, and where: the selected one's first, others' where nothing is covered. */
-export function placeNames({ spots, lit, width, height }: Scene, { x, y }: Ranges): Name[] {
+export function placeNames({ machine, spots, lit, width, height }: Scene, { x, y }: Ranges): Name[] {
   const inner = [width - MARGIN.l - MARGIN.r, height - MARGIN.t - MARGIN.b] as const;
   const places = spots.map((spot) => ({
     label: spot.mark.label,
@@ -32,6 +34,12 @@ export function placeNames({ spots, lit, width, height }: Scene, { x, y }: Range
     y: inner[1] * (1 - (Math.log10(spot.y) - y[0]) / (y[1] - y[0])),
   }));
   const selected = places[lit - 1];
+  const down = (rate: number) => inner[1] * (1 - (Math.log10(rate) - y[0]) / (y[1] - y[0]));
+  const roofs = roofsOf(machine, spots).map(({ kinds, peak }) => ({
+    left: inner[0] - CHARACTER * `${kinds.map(shortKind).join(", ")} ${si(peak, "FLOP/s")}`.length,
+    right: inner[0],
+    y: down(peak) - CLEAR,
+  }));
   const wanted = [...(selected ? [selected] : []), ...(places.length > NAMED ? [] : places)];
   const named = new Map<string, Name & { left: number; right: number }>();
   for (const place of wanted) {
@@ -42,7 +50,7 @@ export function placeNames({ spots, lit, width, height }: Scene, { x, y }: Range
     const marks = places
       .filter((each) => each !== place)
       .map((each) => ({ left: each.x - 6, right: each.x + 6, y: each.y + 4 }));
-    const others = [...named.values(), ...marks];
+    const others = [...named.values(), ...marks, ...roofs];
     const free = sidesOf(place, long, inner).filter(
       ({ left, at }) =>
         !others.some(
@@ -69,8 +77,8 @@ function sidesOf(place: { x: number; y: number }, long: number, inner: readonly 
   const right = { left: place.x + BESIDE, right: true };
   const left = { left: place.x - BESIDE - long, right: false };
   const downs = [LINE, 2 * LINE].map((down) => Math.min(place.y + down, inner[1] - 4));
-  return downs
-    .flatMap((at) => [right, left].map((side) => ({ ...side, at })))
+  return [right, left]
+    .flatMap((side) => downs.map((at) => ({ ...side, at })))
     .filter((side) => side.left >= 0 && side.left + long <= inner[0]);
 }
 

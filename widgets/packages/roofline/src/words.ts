@@ -43,6 +43,13 @@ const TOLERANCE = 1.001;
 const ABOVE =
   "above it, which no kernel is: the time or the counts are wrong, or its bytes came from a cache and not from memory";
 
+/** What part of its roof a time reaches: "15 %"; "139 ×" where it cannot be. */
+export function shareText(roofSeconds: number, seconds: number): string {
+  const share = roofSeconds / seconds;
+  if (share <= TOLERANCE) return format.percent(share);
+  return `${share.toLocaleString("en-US", { maximumSignificantDigits: 3 })} ×`;
+}
+
 /** FLOPs per second of a point on a machine: what it reached, or without a time what is attainable. */
 export function rateOf(mark: Mark, machine: string): number {
   const place = mark.at[machine];
@@ -100,9 +107,7 @@ export function markRows(mark: Mark, machine: Machine, texts: Texts): Row[] {
       ["reached", `${si(place.flops / mark.seconds, "FLOP/s")}, ${si(mark.bytes / mark.seconds, "B/s")}`],
       [
         "of its roof",
-        mark.seconds * TOLERANCE < place.seconds
-          ? `${(place.seconds / mark.seconds).toLocaleString("en-US", { maximumSignificantDigits: 3 })} ×: ${ABOVE}`
-          : format.percent(place.seconds / mark.seconds),
+        `${shareText(place.seconds, mark.seconds)}${place.seconds > mark.seconds * TOLERANCE ? `: ${ABOVE}` : ""}`,
       ],
     );
   return rows;
