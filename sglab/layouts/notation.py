@@ -22,7 +22,7 @@ def parse(text: str) -> Layout | ComposedLayout:
         text: `shape:stride`, or a shape alone (dense, first mode contiguous); `A o B` composes, from right to left;
             `Sw<bits,base,shift>` is a swizzle, the leftmost of a composition; functions: coalesce(A), complement(A, n),
             composition(A, B), left_inverse(A), logical_divide(A, B), logical_product(A, B), right_inverse(A),
-            zipped_divide(A, B, …) or zipped_divide(A, <B, …>). What CuTe prints and what its programs write is read, too:
+            zipped_divide(A, B, …) or zipped_divide(A, <B, …>). What CuTe prints and what its programs write is read:
             `S<3,4,3> o 0 o (_8,_64):(_64,_1)`, `Layout<Shape<_8,_4>, Stride<_4,_1>>`, `make_layout(…)`.
 
     Raises:
