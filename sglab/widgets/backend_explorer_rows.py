@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from sglab.attention.capabilities import NAMED
 from sglab.attention.explore import Answer, BuiltArray, Cost, Exploration
 from sglab.attention.explore.plans import PlanFacts
 from sglab.attention.origins import ORIGINS
@@ -66,7 +68,9 @@ def row(answer: Answer, found: Exploration, asked: Question, batch: Batch | None
         "chosen": answer.name == found.chosen(prefill),
         "pageSize": answer.page_size,
         "servedBy": answer.served_by,
-        "refusals": [{"by": each.by, "text": each.text, "argument": each.argument} for each in answer.refusals],
+        "refusals": [
+            {"by": each.by, "text": _advised(each.text, found), "argument": each.argument} for each in answer.refusals
+        ],
         "named": [] if answer.selection is None else list(answer.selection.notes),
         "kernels": origin.kernels if origin else "",
         "machine": origin.machine if origin else "",
@@ -94,6 +98,19 @@ def row(answer: Answer, found: Exploration, asked: Question, batch: Batch | None
         "graphBytes": answer.built.graph_bytes,
         "plan": _plan(answer.plan),
     }
+
+
+def _advised(text: str, found: Exploration) -> str:
+    """A refusal whose advice names backends that run on the machine that is asked about, where there are any: a backend
+    by itself knows only who is like it."""
+    chosen = (found.chosen(prefill=True), found.chosen(prefill=False))
+    runs = sorted((each.name for each in found.answers if each.runs), key=lambda name: name not in chosen)
+    advice = re.search(r" Use [^.]*\.$", text)
+    if advice is None or not runs:
+        return text
+    *first, last = runs[:NAMED]
+    listed = f"{', '.join(first)} or {last}" if first else last
+    return f"{text[: advice.start()]} On {found.hardware.name} use {listed}."
 
 
 def openings(answer: Answer, asked: Question, batch: Batch | None) -> dict[str, str]:

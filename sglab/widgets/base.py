@@ -117,9 +117,9 @@ class Widget(anywidget.AnyWidget):
         return super()._repr_mimebundle_(**kwargs)
 
     @command
-    def keep_picture(self, picture: str) -> None:
-        """Stores what the page shows in the notebook's output. picture: a data URL."""
-        pictures.keep(self.picture_place, picture, repr(self))
+    def keep_picture(self, picture: str, dark: bool = False) -> None:
+        """Stores what the page shows in the notebook's output. picture: a data URL; dark: of a dark theme."""
+        pictures.keep(self.picture_place, picture, repr(self), dark)
 
     def after_cell(self) -> None:
         """Is called after every cell of the notebook: says whether what is shown is still so, in `outdated`."""

@@ -69,6 +69,7 @@ class Roofline(Widget):
         own = [machine] if isinstance(machine, Machine) else []
         self._machines = {**MACHINES, **{each.name: each for each in own}}
         self._chosen = None if machine is None else machine_of(machine).name
+        self._drawn = ""
         self.points: list[Point] = []
         self._launches: list[CapturedLaunch | Session | EventLog | None] = []
         self._opened: list[Widget] = []
@@ -98,11 +99,22 @@ class Roofline(Widget):
         if launches:
             self.add(launches, label, series)
 
+    @traitlets.validate("machine")
+    def _known(self, proposal: Any) -> str:
+        if proposal["value"] not in self._machines:
+            raise traitlets.TraitError(self._unknown(proposal["value"]))
+        return str(proposal["value"])
+
+    @traitlets.observe("machine")
+    def _machine_set(self, change: Any) -> None:
+        if change["new"] != self._drawn:  # by the reader's code: widget.machine = "B200"
+            self.show(change["new"])
+
     @command
     def show(self, machine: str) -> None:
         """Draws the ceilings of another machine."""
         if machine not in self._machines:
-            raise ValueError(f"machine: expected one of {', '.join(self._machines)}; got {machine!r}")
+            raise ValueError(self._unknown(machine))
         self._chosen = machine
         self._show()
 
@@ -164,6 +176,9 @@ class Roofline(Widget):
         self._opened.append(made)
         return made
 
+    def _unknown(self, machine: object) -> str:
+        return f"machine: expected one of {', '.join(self._machines)}; got {machine!r}"
+
     def _check(self, point: int) -> None:
         if not 0 <= point < len(self.points):
             raise ValueError(f"point: expected a number from 0 to {len(self.points) - 1}; got {point!r}")
@@ -191,6 +206,7 @@ class Roofline(Widget):
     def _show(self) -> None:
         timed = next((point.machine for point in self.points if point.machine in self._machines), "H100")
         machine = self._machines[self._chosen or timed]
+        self._drawn = machine.name
         self.publish(
             {"plotly": _plotly()},
             machine=machine.name,

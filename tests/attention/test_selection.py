@@ -81,6 +81,31 @@ def test_a_draft_tree_moves_mha_off_fa3_and_trtllm() -> None:
     assert pick("H100", MLA, **tree) == "fa3"
 
 
+TREE = {"speculative_algorithm": "EAGLE", "speculative_eagle_topk": 4}
+
+
+@pytest.mark.parametrize(
+    ("version", "takers"),
+    [("0.5.5.post1", {"flashinfer"}), ("0.5.9", {"flashinfer", "fa3"}), ("0.5.23", {"flashinfer", "fa3", "triton"})],
+)
+def test_a_tree_over_pages_of_several_tokens_is_for_few(version: str, takers: set[str]) -> None:
+    """server_args.py of 0.5.9 and 0.5.5.post1, arg_groups/speculative_hook.py of 0.5.23."""
+    names = ("flashinfer", "fa3", "triton", "torch_native")
+    served = set()
+    for name in names:
+        assert pick("H100", MHA, version, attention_backend=name, **TREE) == name, "pages of one token"
+        try:
+            served.add(pick("H100", MHA, version, attention_backend=name, page_size=16, **TREE))
+        except SelectionError as refused:
+            assert f"over pages of 16 tokens is for {', '.join(sorted(takers, key=names.index))} only" in str(refused)
+    assert served == takers
+    with pytest.raises(SelectionError, match="over pages of 64 tokens"):  # trtllm_mla sets 64 itself
+        pick("B200", V3, version, **TREE)
+    with pytest.raises(SelectionError, match="trtllm_mha verifies chains of drafts only"):
+        pick("B200", MHA, version, attention_backend="trtllm_mha", **TREE)
+    assert pick("B200", V3, version, **{**TREE, "speculative_eagle_topk": 1}) == "trtllm_mla"
+
+
 def test_amd_takes_aiter_for_mla_with_16_or_128_heads() -> None:
     assert pick("MI300X", Model(True, num_kv_heads=16)) == "aiter"
     assert pick("MI300X", Model(True, num_kv_heads=64)) == "triton"

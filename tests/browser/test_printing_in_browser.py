@@ -42,6 +42,26 @@ LOST = """() => {
 }"""
 
 
+def test_paper_is_light_where_the_screen_is_dark(page: Page, saved: Callable[[str], Path]) -> None:
+    """The whole picture: what is DOM, and what was drawn for the screen in colours of its own."""
+    page.goto(saved("Roofline").as_uri())
+    settled(page)
+    page.get_by_role("button", name="Dark theme").click()
+    page.wait_for_function("getComputedStyle(document.querySelector('.annotation text')).fill == 'rgb(230, 232, 235)'")
+    name = page.locator(".annotation text").first
+    dark = [page.locator(".sg-widget").evaluate("each => getComputedStyle(each).backgroundColor")]
+    dark.append(name.evaluate("each => getComputedStyle(each).fill"))
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")  # nothing is awaited: a browser prints at once
+    light = page.evaluate(
+        "[getComputedStyle(document.querySelector('.sg-widget')).backgroundColor,"
+        " getComputedStyle(document.querySelector('.annotation text')).fill]"
+    )
+    assert dark == ["rgb(21, 24, 28)", "rgb(230, 232, 235)"]
+    assert light == ["rgb(255, 255, 255)", "rgb(31, 35, 40)"]
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.wait_for_function("getComputedStyle(document.querySelector('.annotation text')).fill == 'rgb(230, 232, 235)'")
+
+
 @pytest.mark.parametrize("width", [800, 1440])
 @pytest.mark.parametrize("name", list(MAKERS))
 def test_a_widget_on_paper(name: str, width: int, page: Page, saved: Callable[[str], Path]) -> None:

@@ -52,9 +52,9 @@ def test_points_are_stepped_by_series_and_say_how_far_below_their_roof_they_are(
     shown.press("Home")
     expect(sentence(shown)).to_have_text("The roofs alone.")
     shown.press("ArrowRight")
-    expect(sentence(shown)).to_contain_text("16 heads (arithmetic)")
+    expect(sentence(shown)).to_contain_text("16 heads (MLA decode, arithmetic)")
     shown.press("ArrowDown")
-    expect(sentence(shown)).to_contain_text("64 heads (arithmetic)")
+    expect(sentence(shown)).to_contain_text("64 heads (MLA decode, arithmetic)")
     details = shown.locator(".sg-details")
     expect(details).to_contain_text("memory bandwidth")
     shown.press("t")
@@ -112,7 +112,7 @@ def test_another_machine_has_other_roofs_and_leaves_out_times_of_the_first(host:
     shown.press("m")
     expect(shown.locator(".srf-plot text", has_text="memory 4.80 TB/s")).to_have_count(1)
     assert widget.machine == "H200"
-    expect(shown.locator(".sg-toolbar")).to_contain_text("1 more: timed on another machine")
+    expect(shown.locator(".sg-toolbar")).to_contain_text("Not shown: 1 timed on H100")
     expect(shown.locator(".sg-counter")).to_contain_text("of 3")
     shown.get_by_label("ceilings of").select_option("B200")
     expect(shown.locator(".srf-plot text", has_text="BF16 2.25 PFLOP/s")).to_have_count(1)
@@ -125,9 +125,9 @@ def test_a_mark_is_pressed_and_hovered(host: Host) -> None:
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     host.page.mouse.move(x - 2, y)
     host.page.mouse.move(x, y)
-    expect(shown.locator(".sg-tooltip")).to_contain_text("16 heads (arithmetic)")
+    expect(shown.locator(".sg-tooltip")).to_contain_text("16 heads (MLA decode, arithmetic)")
     host.page.mouse.click(x, y)
-    expect(sentence(shown)).to_contain_text("16 heads (arithmetic)")
+    expect(sentence(shown)).to_contain_text("16 heads (MLA decode, arithmetic)")
 
 
 def test_new_points_appear_while_it_is_shown(host: Host) -> None:
@@ -147,6 +147,42 @@ def test_new_points_appear_while_it_is_shown(host: Host) -> None:
     expect(sentence(shown)).to_contain_text("softmax (modelled)")
     shown.get_by_role("button", name="take away this point").click()
     expect(sentence(shown)).not_to_contain_text("softmax (modelled)")
+    host.page.keyboard.press("Home")  # the pressed button is gone: keys are still the widget's
+    expect(sentence(shown)).to_have_text("The roofs alone.")
+
+
+def test_the_form_refuses_what_is_no_whole_number_and_selects_what_it_adds(host: Host) -> None:
+    widget = Roofline(SWEEP)
+    shown = show(host, widget)
+    shown.press("Home")
+    more(shown)
+    add = shown.get_by_role("button", name="add what attention of these shapes has to do")
+    shown.get_by_label("requests", exact=True).fill("2.5")
+    add.click()
+    expect(shown.locator(".sg-notice")).to_contain_text('requests: write a whole number from 1; got "2.5"')
+    assert len(widget.points) == len(SWEEP)
+    shown.get_by_label("requests", exact=True).fill("4")
+    add.click()
+    expect(sentence(shown)).to_contain_text("decode 4 × 4,096, 32 heads (arithmetic)")
+
+
+def test_ctrl_and_the_wheel_zoom_and_leave_ticks(host: Host) -> None:
+    shown = show(host, Roofline(SWEEP))
+    box = shown.locator(".srf-plot .nsewdrag").first.bounding_box()
+    assert box is not None
+    host.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    whole = shown.locator(".xtick text").all_text_contents()
+    host.page.keyboard.down("Control")
+    for _ in range(8):
+        host.page.mouse.wheel(0, -240)
+        settled(host.page)
+    host.page.keyboard.up("Control")
+    near = shown.locator(".xtick text").all_text_contents()
+    assert near != whole and len(near) >= 2
+    assert len(shown.locator(".ytick text").all_text_contents()) >= 2
+    shown.press("0")
+    settled(host.page)
+    assert shown.locator(".xtick text").all_text_contents() == whole
 
 
 def test_a_points_launch_is_opened(host: Host) -> None:

@@ -243,3 +243,11 @@ def test_pasted_noise_ends_in_a_sentence(letters: int) -> None:
     text = "".join(draw.choices(parts, k=24))
     with contextlib.suppress(ValueError):
         parse(text)
+
+
+def test_tilers_are_read_as_cute_writes_them() -> None:
+    divided = parse("zipped_divide((9,(4,8)):(59,(13,1)), <3:3, (2,4):(1,8)>)")
+    assert divided == parse("zipped_divide((9,(4,8)):(59,(13,1)), 3:3, (2,4):(1,8))")
+    assert str(divided) == "((3,(2,4)),(3,(2,2))):((177,(13,2)),(59,(26,1)))"
+    with pytest.raises(ValueError, match="expected '>'"):
+        parse("zipped_divide(8:1, <2:1)")

@@ -38,7 +38,8 @@ def test_rows_are_what_the_exploration_found() -> None:
     assert [each["name"] for each in widget.rows] == list(ATTENTION_BACKENDS)
     for each, answer in zip(widget.rows, found.answers, strict=True):
         assert each["servedBy"] == answer.served_by
-        assert [one["text"] for one in each["refusals"]] == [one.text for one in answer.refusals]
+        for one, refusal in zip(each["refusals"], answer.refusals, strict=True):
+            assert one["text"].partition(" On H200 use ")[0] == refusal.text.partition(" Use ")[0]
         if answer.built is None or answer.cost is None:
             assert "cost" not in each and set(each["closed"].values()) == {"It refuses this pass."}
             continue
@@ -49,6 +50,20 @@ def test_rows_are_what_the_exploration_found() -> None:
             assert one["head"] == array.values.flatten()[: len(one["head"])].int().tolist()
     assert [line["version"] for line in widget.choices] == list(found.choices)
     assert [each["name"] for each in widget.rows if each["chosen"]] == [found.chosen(prefill=False)]
+
+
+def test_a_refusal_names_backends_that_run_on_the_machine_and_serve_the_pass() -> None:
+    """An engineer with an H100 is not sent to AMD's, nor to one that refuses the same pass two rows below."""
+    widget = made(machine="H100")
+    runs = {each["name"] for each in widget.rows if not each["refusals"]}
+    said = row(widget, "cutlass_mla")["refusals"][-1]["text"]
+    advised = said.rpartition(" On H100 use ")[2].removesuffix(".").replace(" or ", ", ").split(", ")
+    assert advised[0] == "fa3", "SGLang's choice is named first"
+    assert len(advised) == 3 and set(advised) <= runs
+    graphs = made(mode="extend", cuda_graph=True)
+    for each in graphs.rows:
+        said = each["refusals"][-1]["text"]
+        assert "got a CUDA graph of DECODE" not in said and "Use " not in said.partition("graph_batch")[2], said
 
 
 def test_another_question_is_answered_and_a_wrong_one_changes_nothing() -> None:

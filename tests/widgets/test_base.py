@@ -9,7 +9,7 @@ import comm
 import numpy as np
 import pytest
 
-from sglab.widgets import Widget, command, selection
+from sglab.widgets import Widget, command, pictures, selection
 from sglab.widgets.wire import WireArray, pack
 
 
@@ -150,3 +150,14 @@ def test_selection_reaches_all_widgets_and_comes_back_from_one() -> None:
 def test_a_bad_selection_is_refused(facets: dict, error: type[Exception]) -> None:
     with pytest.raises(error):
         selection.set(**facets)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_kept_picture_follows_the_readers_theme_and_prints_light(monkeypatch: pytest.MonkeyPatch, dark: bool) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("IPython.display.publish_display_data", lambda data, **_: told.append(data["text/html"]))
+    pictures.keep("sglab-1", "data:image/png;base64,AAAA", "words", dark)
+    style = told[0].partition("</style>")[0]
+    other = "true" if dark else "false"  # JupyterLab's attribute where the theme is not the picture's
+    assert f'body[data-jp-theme-light="{other}"] .sglab-1 img {{ filter: invert(' in style
+    assert ("@media print { .sglab-1 img { filter" in style) == dark

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import traitlets
 
 from sglab import roofline
 from sglab.roofline import MACHINES, Machine, Point
@@ -78,6 +79,17 @@ def test_every_widget_sends_the_same_library() -> None:
     first, second = Roofline(), Roofline()
     assert first._tensors["plotly"] is second._tensors["plotly"]
     assert first._tensors["plotly"].tobytes() == (STATIC / "plotly.js").read_bytes()
+
+
+def test_the_machine_is_set_as_an_attribute_too() -> None:
+    widget = Roofline(roofline.Point("a", roofline.decode(100), "arithmetic"), machine="H100")
+    revision = widget.revision
+    widget.machine = "B200"
+    assert widget.revision == revision + 1, "the page is told"
+    assert widget.machine == "B200" and widget.header["subject"].startswith("B200")
+    with pytest.raises(traitlets.TraitError, match="machine: expected one of H100, H200, B200; got 'V100'"):
+        widget.machine = "V100"
+    assert widget.machine == "B200" and widget.revision == revision + 1
 
 
 def test_refusals_change_nothing() -> None:

@@ -168,6 +168,8 @@ def _prepared(name: str, asked: Pass) -> AttentionBackend:
     )
     if asked.graph:
         graph = GraphBatch.of(asked.batch)
+        if not made.capabilities.graph_modes:  # init_graph would speak of a decode's graph, and advise for that
+            made.refuse_unserved(Demand.of_batch(graph))
         made.init_graph(graph.bs, graph.num_tokens)
         made.prepare_capture(graph)
         made.prepare_replay(graph)

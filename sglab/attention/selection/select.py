@@ -11,6 +11,7 @@ from sglab.attention.selection import v0_5_23
 from sglab.attention.selection.defaults import by_device, by_kind, by_model
 from sglab.attention.selection.hardware import Hardware
 from sglab.attention.selection.settings import Model, SelectionError, Settings
+from sglab.attention.selection.trees import refuse_trees
 
 VERSIONS = ("0.5.5.post1", "0.5.9", "0.5.23")
 
@@ -63,6 +64,7 @@ def select_attention_backend(
         _refuse_wrong_pairs(model, chosen)
         if chosen.enable_deterministic_inference:
             _check_deterministic(model, chosen)
+    refuse_trees(chosen, version)
     backend = chosen.attention_backend
     assert backend is not None  # _choose named one
     prefill, decode = chosen.prefill_attention_backend or backend, chosen.decode_attention_backend or backend

@@ -32,7 +32,7 @@ export function backendDetails(
         "p",
         { class: "sbe-refusal", "data-by": refusal.by },
         h("b", {}, refusal.by === "backend" ? row.name : refusal.by === "machine" ? machine : "SGLang"),
-        ` ${refusal.text}`,
+        ` ${refusal.by === "SGLang" ? refusal.text.replace(/^SGLang /, "") : refusal.text}`,
       ),
     );
   parts.push(

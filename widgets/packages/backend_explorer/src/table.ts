@@ -148,6 +148,7 @@ function line(row: Row, most: number, live: boolean): HTMLElement {
   const arrays = row.arrays.length ? `${row.arrays.length} · ${format.bytes(row.arrayBytes ?? 0)}` : "none";
   const kept = row.keptScratch ? `${format.bytes(row.keptScratch)} kept` : "";
   const own = row.passScratch ? format.bytes(row.passScratch) : "";
+  const planned = row.plan?.workspaceBytes ?? 0; // the backend allocates none itself, its kernel does
   const bound = cost?.bound;
   return h(
     "tr",
@@ -159,9 +160,11 @@ function line(row: Row, most: number, live: boolean): HTMLElement {
       "td",
       {
         class: "sbe-works",
-        title: row.scratch.map((each) => `${each.name}: ${format.count(each.bytes)} B`).join("\n"),
+        title:
+          row.scratch.map((each) => `${each.name}: ${format.count(each.bytes)} B`).join("\n") ||
+          (planned ? `taken by its kernel for the plan: ${format.count(planned)} B` : ""),
       },
-      [own, kept].filter(Boolean).join(" + ") || "none",
+      [own, kept].filter(Boolean).join(" + ") || (planned ? `${format.bytes(planned)} planned` : "none"),
     ),
     h("td", { class: "sbe-moved" }, bar(row, most), h("span", {}, cost ? format.bytes(cost.bytes) : "–")),
     opening(cost ? flops(cost.flops + cost.wasted) : "–", "KernelDebugger", row, live, "kernel"),

@@ -68,25 +68,32 @@ export function uniqueId(prefix: string): string {
   return `sg-${prefix}-${counter}-${Math.random().toString(36).slice(2, 8)}`;
 }
 
+const waiting = new Set<() => void>();
+
+/** Draws at once what waits for the next frame: a page that is printed has none before it. */
+export function drawWaiting(): void {
+  for (const run of [...waiting]) run();
+}
+
 /** Runs `draw` at most once per frame; `now` runs a pending one immediately. */
 export function framed(draw: () => void): { schedule: () => void; now: () => void; cancel: () => void } {
   let handle = 0;
   const cancel = () => {
     cancelAnimationFrame(handle);
     handle = 0;
+    waiting.delete(run);
   };
   const run = () => {
-    handle = 0;
+    cancel();
     draw();
   };
   return {
     schedule: () => {
-      if (!handle) handle = requestAnimationFrame(run);
+      if (handle) return;
+      handle = requestAnimationFrame(run);
+      waiting.add(run);
     },
-    now: () => {
-      cancel();
-      run();
-    },
+    now: run,
     cancel,
   };
 }

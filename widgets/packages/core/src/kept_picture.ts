@@ -36,7 +36,8 @@ export function keepPicture(el: HTMLElement, source: Source<Common>, disposer: D
       if (shown.svg === sent) return;
       if (!sent) wait();
       sent = shown.svg;
-      await source.call("keep_picture", { picture: await pixelsOf(shown, 1, "image/webp") });
+      const dark = root.dataset.dark === "true";
+      await source.call("keep_picture", { picture: await pixelsOf(shown, 1, "image/webp"), dark });
     } catch {
       // a picture that a browser cannot make is missed by no reader of the live widget
     }

@@ -19,6 +19,7 @@ export interface Theme {
 
 /** JupyterLab says it on the body, VS Code by a class; elsewhere the page's own choice or the system's. */
 function isDark(root: HTMLElement): boolean {
+  if (root.dataset.paper) return false;
   const { body } = document;
   const lab = body.dataset.jpThemeLight;
   if (lab !== undefined) return lab === "false";
@@ -75,7 +76,7 @@ export function watchTheme(root: HTMLElement, disposer: Disposer, changed: () =>
     settled = setTimeout(update, SETTLE_MS);
   };
   apply();
-  root.addEventListener(REDRAW, changed);
+  root.addEventListener(REDRAW, update);
   const observer = new MutationObserver(updateTwice);
   const watched = { attributes: true, attributeFilter: ATTRIBUTES };
   observer.observe(document.body, watched);
@@ -84,7 +85,7 @@ export function watchTheme(root: HTMLElement, disposer: Disposer, changed: () =>
   system.addEventListener("change", updateTwice);
   disposer.add(() => {
     observer.disconnect();
-    root.removeEventListener(REDRAW, changed);
+    root.removeEventListener(REDRAW, update);
     clearTimeout(settled);
     system.removeEventListener("change", updateTwice);
   });

@@ -2,7 +2,7 @@
 
 import { command, type Declaration, type Extended, extend, type Protocol } from "./declare";
 import type { DType, Tensor } from "./tensor";
-import { dict, int, list, none, text } from "./value";
+import { bool, dict, int, list, none, optional, text } from "./value";
 
 export interface Badge {
   /** Where the picture comes from: "emulated sm_100a", "H100 measured", "modelled time", "planner". */
@@ -75,7 +75,7 @@ export const COMMON = {
   commands: {
     slices: command({ slices: list<SliceName>() }, list<Tensor>()),
     run_again: command({}, text()),
-    keep_picture: command({ picture: text() }, none()),
+    keep_picture: command({ picture: text(), dark: optional(bool()) }, none()),
   },
   tensors: {},
 };

@@ -18,6 +18,7 @@ export function attentionForm(
   texts: Texts,
   disposer: Disposer,
   add: (shapes: Shapes) => void,
+  refuse: (why: Error) => void,
 ): HTMLElement[] {
   let kind = BEGIN.kind;
   const number = (name: "batch" | "length" | "num_heads" | "num_kv_heads", label: string) => {
@@ -43,9 +44,14 @@ export function attentionForm(
   });
   kinds.root.querySelector("select")?.classList.add("srf-kinds");
   const addNow = () => {
-    const values = Object.fromEntries(
-      fields.map(({ name, field }) => [name, Math.round(Number(field.value))]),
-    );
+    const wrong = fields.find(({ field, label }) => !label.hidden && !/^[1-9]\d*$/.test(field.value.trim()));
+    if (wrong) {
+      const name = (wrong.label.firstChild?.textContent ?? "").trim();
+      refuse(new Error(`${name}: write a whole number from 1; got "${wrong.field.value}".`));
+      wrong.field.focus();
+      return;
+    }
+    const values = Object.fromEntries(fields.map(({ name, field }) => [name, Number(field.value)]));
     add({ ...BEGIN, ...values, kind });
   };
   return [

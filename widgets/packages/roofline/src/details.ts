@@ -5,7 +5,7 @@ import { link, note, table } from "@sglab/engine/parts";
 import { button, definitions } from "@sglab/memory/parts";
 import type { Spot } from "./model";
 import type { Machine, Texts } from "./protocol";
-import { intensityText, markRows, shortKind, si } from "./words";
+import { intensityText, markRows, shareText, shortKind, si } from "./words";
 
 const HINT = "Press a point, or step: its counts, its time and how far below its roof it is.";
 const NONE =
@@ -40,7 +40,8 @@ export function pointPane(
 
 export function tablePane(
   spots: readonly Spot[],
-  hidden: number,
+  selected: number,
+  hidden: string,
   select: (spot: number) => void,
 ): HTMLElement[] {
   if (!spots.length) return [note("No point yet.")];
@@ -48,33 +49,47 @@ export function tablePane(
     h(
       "span",
       { class: "srf-named" },
-      link(mark.label, `Select ${mark.label}`, () => select(at)),
+      link(breakable(mark.label), `Select ${mark.label}`, () => select(at)),
       ` ${mark.origin}`,
     ),
     intensityText(x),
-    si(y, "FLOP/s").replaceAll(" ", "\u00a0"),
-    mark.seconds === null ? "" : `${Math.round((100 * place.seconds) / mark.seconds)} %`,
+    // without a time no rate was reached: its roof is what it has at most
+    `${mark.seconds === null ? "≤ " : ""}${si(y, "FLOP/s")}`.replaceAll(" ", "\u00a0"),
+    mark.seconds === null ? "" : shareText(place.seconds, mark.seconds).replaceAll(" ", "\u00a0"),
   ]);
-  const parts: HTMLElement[] = [table(["point", "FLOP/B", "rate", "of roof"], rows, "All points")];
-  if (hidden) parts.push(note(hiddenText(hidden)));
-  return parts;
+  const made = table(["point", "FLOP/B", "rate", "of roof"], rows, "All points");
+  made.querySelectorAll<HTMLElement>("tbody tr").forEach((row, at) => {
+    row.classList.add("srf-row");
+    row.dataset.selected = String(at === selected);
+    row.addEventListener("click", () => select(at));
+  });
+  return hidden ? [made, note(hidden)] : [made];
 }
 
-export function hiddenText(count: number): string {
-  return `${count} more: timed on another machine, or of an arithmetic without a published peak here.`;
+/** A name that breaks after an underscore, not within a word. */
+function breakable(name: string): string {
+  return name.replaceAll("_", "_\u200b");
 }
 
 export function ceilingsPane(machine: Machine): HTMLElement[] {
+  const sources = [...new Set(machine.ceilings.map(([, , source]) => source))];
+  const rows = machine.ceilings.map(([kind, rate, source]) => [
+    kind === "memory" ? "memory" : shortKind(kind),
+    si(rate, kind === "memory" ? "B/s" : "FLOP/s").replaceAll(" ", "\u00a0"),
+    String(sources.indexOf(source) + 1),
+  ]);
   return [
     note(`${machine.product}: what its maker publishes. Tensor cores without sparsity.`),
-    table(
-      ["ceiling", "rate", "source"],
-      machine.ceilings.map(([kind, rate, source]) => [
-        kind === "memory" ? "memory" : shortKind(kind),
-        si(rate, kind === "memory" ? "B/s" : "FLOP/s").replaceAll(" ", "\u00a0"),
-        source,
-      ]),
-      "Ceilings",
-    ),
+    table(["ceiling", "rate", "source"], rows, "Ceilings"),
+    h("ol", { class: "srf-sources" }, ...sources.map((source) => h("li", {}, ...linked(source)))),
   ];
+}
+
+/** A source, its address one to be pressed. */
+function linked(source: string): (Node | string)[] {
+  return source
+    .split(/(https:\/\/[^\s,;]+)/)
+    .map((part) =>
+      part.startsWith("https://") ? h("a", { href: part, target: "_blank", rel: "noopener" }, part) : part,
+    );
 }

@@ -1,7 +1,16 @@
 // From points, roofs, size and theme to what the library draws: a pure function.
 
 import { lookOf, type Theme } from "@sglab/core";
-import { bandwidthOf, decadesOf, type Roof, roofsOf, type Spot, seriesOf, ticks } from "./model";
+import {
+  bandwidthOf,
+  type Decades,
+  decadesOf,
+  type Roof,
+  roofsOf,
+  type Spot,
+  seriesOf,
+  ticksIn,
+} from "./model";
 import type { Machine, Origin } from "./protocol";
 import { shortKind, si } from "./words";
 
@@ -32,7 +41,7 @@ export const MARGIN = { l: 88, r: 14, t: 8, b: 44 };
 const TICK_WIDTH = 62; // px
 const TICK_HEIGHT = 34;
 const LABEL = 23; // px between roofs that a label needs
-const CLEAR = 2; // px between a label and its roof
+export const CLEAR = 2; // px between a label and its roof
 const PALE = 0.4;
 /** A yellow too pale for a line on a light ground is left out. */
 const HUES = [4, 5, 2, 6, 0, 1, 7];
@@ -57,8 +66,7 @@ export function figure(scene: Scene): Figure {
     tickcolor: theme.border,
     fixedrange: false,
   };
-  const xs = ticks(decades.x, inner.width / TICK_WIDTH);
-  const ys = ticks(decades.y, inner.height / TICK_HEIGHT);
+  const { x: xs, y: ys } = ticksOf(scene, decades);
   return {
     data: [...roofTraces(machine, roofs, decades.x, theme), ...pointTraces(scene)],
     layout: {
@@ -77,19 +85,33 @@ export function figure(scene: Scene): Figure {
       xaxis: {
         ...axis,
         range: decades.x,
-        tickvals: xs.map((power) => 10 ** power),
-        ticktext: xs.map(tickText),
+        ...xs,
         title: { text: "arithmetic intensity: FLOP per byte of memory traffic", standoff: 6 },
       },
       yaxis: {
         ...axis,
         range: decades.y,
-        tickvals: ys.map((power) => 10 ** power),
-        ticktext: ys.map((power) => si(10 ** power, "FLOP/s")),
+        ...ys,
       },
       annotations: labels(machine, roofs, decades, inner, theme),
     },
   };
+}
+
+interface Ticks {
+  tickvals: number[];
+  ticktext: string[];
+}
+
+/** Both axes' ticks for what is in sight, which a zoom changes. */
+export function ticksOf({ width, height }: Scene, shown: { x: Decades; y: Decades }): { x: Ticks; y: Ticks } {
+  const made = (powers: number[], text: (value: number) => string): Ticks => ({
+    tickvals: powers.map((power) => 10 ** power),
+    ticktext: powers.map((power) => text(Number((10 ** power).toPrecision(3)))),
+  });
+  const xs = ticksIn(shown.x, (width - MARGIN.l - MARGIN.r) / TICK_WIDTH);
+  const ys = ticksIn(shown.y, (height - MARGIN.t - MARGIN.b) / TICK_HEIGHT);
+  return { x: made(xs, tickText), y: made(ys, (value) => si(value, "FLOP/s")) };
 }
 
 /** What a step changes of a figure that is drawn: the points' opacity. The library restyles it at once. */
@@ -108,8 +130,8 @@ export function change(scene: Scene): Change {
   };
 }
 
-function tickText(power: number): string {
-  return power < 0 ? String(Number((10 ** power).toPrecision(1))) : (10 ** power).toLocaleString("en-US");
+function tickText(value: number): string {
+  return value < 1 ? String(value) : value.toLocaleString("en-US");
 }
 
 function roofTraces(machine: Machine, roofs: readonly Roof[], [low, high]: [number, number], theme: Theme) {

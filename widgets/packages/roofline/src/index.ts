@@ -20,10 +20,10 @@ import { oneAtATime } from "@sglab/engine/asking";
 import { showOpened } from "@sglab/engine/openers";
 import { button, menu } from "@sglab/memory/parts";
 import { attentionForm, type Shapes } from "./controls";
-import { type Actions, ceilingsPane, hiddenText, pointPane, tablePane } from "./details";
-import { change, figure, type Scene } from "./figure";
+import { type Actions, ceilingsPane, pointPane, tablePane } from "./details";
+import { change, figure, MARGIN, type Scene, ticksOf } from "./figure";
 import { legendOf } from "./legend";
-import { neighbour, type Spot, seriesOf, spotsOf } from "./model";
+import { hiddenText, neighbour, type Spot, seriesOf, spotsOf, zoomed } from "./model";
 import { drawOverlay, type Ranges, rangesIn } from "./overlay";
 import { loadPlotly, type PlotElement, type Plotly } from "./plotly";
 import type { Machine, ROOFLINE } from "./protocol";
@@ -31,10 +31,19 @@ import { sentence } from "./words";
 
 const LEAST = { width: 360, height: 320 };
 const TALLEST = 860;
-const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
+const CONFIG = {
+  displayModeBar: false,
+  responsive: false,
+  scrollZoom: false,
+  doubleClick: false, // see bind
+  showTips: false, // its note would lie over the host's own bars
+};
 const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: only the roofs are there." },
-  { key: "ArrowRight", text: "to go to the first point: the dotted line is what it leaves unused." },
+  {
+    key: "ArrowRight",
+    text: "to go to the first point; below a timed one's roof a dotted line is what it leaves unused.",
+  },
   { key: "End", text: "to go to the last point; ↑ and ↓ stay in a point's series." },
   { key: "m", text: "to see the points under another GPU's ceilings." },
   { key: "c", text: "to see where the ceilings are published." },
@@ -46,6 +55,8 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
   let chosen = "";
   let told = ""; // what Python chose last
   let bound = false;
+  let wanted: number | undefined; // the index of the point that the form adds
+  let known = 0; // points
 
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
@@ -106,10 +117,16 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
   );
   if (source.live)
     frame.more.append(
-      ...attentionForm(source.get("texts"), disposer, (shapes: Shapes) => {
-        frame.clearNotice();
-        source.call("add_attention", { ...shapes }).catch(failed);
-      }),
+      ...attentionForm(
+        source.get("texts"),
+        disposer,
+        (shapes: Shapes) => {
+          frame.clearNotice();
+          wanted = source.get("marks").length;
+          source.call("add_attention", { ...shapes }).catch(failed);
+        },
+        failed,
+      ),
     );
 
   const at = () => transport.position - 1;
@@ -141,6 +158,7 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
   }
 
   function whole(): void {
+    near = undefined;
     if (plotly && bound)
       void plotly.relayout(plot, { "xaxis.range": all.x, "yaxis.range": all.y }).catch(failed);
   }
@@ -162,7 +180,10 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
   const actions: Actions = {
     live: source.live,
     open: (widget, point) => void open(widget, point),
-    remove: (point) => void source.call("remove", { point }).catch(failed),
+    remove: (point) => {
+      frame.root.focus({ preventScroll: true }); // the button goes with its point: keys stay the widget's
+      void source.call("remove", { point }).catch(failed);
+    },
     select: goTo,
   };
 
@@ -172,12 +193,12 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
     const room = frame.room() - 8;
     const height = Math.max(LEAST.height, Math.min(TALLEST, room, Math.round(width * 0.72)));
     drawFigure(plotly, width, height);
-    const hidden = source.get("marks").length - spots.length;
     if (tabs.current === "point")
       pointPanel.replaceChildren(
         ...pointPane(spots[at()], machine(), source.get("texts"), actions, spots.length > 0),
       );
-    if (tabs.current === "points") pointsPanel.replaceChildren(...tablePane(spots, hidden, goTo));
+    if (tabs.current === "points")
+      pointsPanel.replaceChildren(...tablePane(spots, at(), hiddenText(source.get("marks"), chosen), goTo));
     if (tabs.current === "ceilings") ceilingsPanel.replaceChildren(...ceilingsPane(machine()));
   });
 
@@ -185,6 +206,8 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
   let scene: Scene | undefined;
   let all: Ranges = { x: [0, 1], y: [0, 1] };
   let seen = all;
+  let ticked = "";
+  let near: Ranges | undefined; // where the wheel has zoomed to: the library keeps only what is dragged
 
   /** All of it, or after a step no more than the step changes. */
   function drawFigure(library: Plotly, width: number, height: number): void {
@@ -201,6 +224,10 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
     const { data, layout } = figure(scene);
     const { xaxis, yaxis } = layout as Record<"xaxis" | "yaxis", { range: [number, number] }>;
     all = { x: [...xaxis.range], y: [...yaxis.range] };
+    if (near) {
+      xaxis.range = near.x;
+      yaxis.range = near.y;
+    }
     plot.style.height = `${height}px`;
     plot.setAttribute("aria-label", `Roofline of ${machine().product}: ${spots.length} points`);
     library
@@ -208,14 +235,49 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
       .then(() => {
         bind();
         follow(plot.layout); // with the reader's zoom, which the library keeps
+        ticked = "";
+        tick();
       })
       .catch(failed);
   }
 
-  /** The overlay follows what the library shows. */
+  /** The overlay and the ticks follow what the library shows. */
   function follow(shown: object | undefined): void {
     seen = rangesIn(shown, seen);
     if (scene) drawOverlay(overlay, scene, seen);
+  }
+
+  function tick(): void {
+    if (!plotly || !scene) return;
+    const { x, y } = ticksOf(scene, seen);
+    const now = String([x.tickvals, y.tickvals]);
+    if (now === ticked) return;
+    ticked = now;
+    const change = { "xaxis.tickvals": x.tickvals, "xaxis.ticktext": x.ticktext };
+    void plotly
+      .relayout(plot, { ...change, "yaxis.tickvals": y.tickvals, "yaxis.ticktext": y.ticktext })
+      .catch(failed);
+  }
+
+  /** Ctrl and the wheel zoom, and what is under the pointer stays there. */
+  function zoom(event: WheelEvent): void {
+    if (!event.ctrlKey || !plotly || !scene) return;
+    event.preventDefault();
+    const { left, top } = plot.getBoundingClientRect();
+    const share = [
+      (event.clientX - left - MARGIN.l) / (scene.width - MARGIN.l - MARGIN.r),
+      1 - (event.clientY - top - MARGIN.t) / (scene.height - MARGIN.t - MARGIN.b),
+    ] as const;
+    if (share.some((each) => each < 0 || each > 1)) return;
+    const factor = 1.002 ** Math.max(-250, Math.min(250, event.deltaY));
+    const at = (range: [number, number], part: number) => range[0] + part * (range[1] - range[0]);
+    const x = zoomed(seen.x, at(seen.x, share[0]), factor);
+    const y = zoomed(seen.y, at(seen.y, share[1]), factor);
+    if (factor > 1 && x[1] - x[0] > all.x[1] - all.x[0]) whole();
+    else {
+      near = { x, y };
+      void plotly.relayout(plot, { "xaxis.range": x, "yaxis.range": y }).catch(failed);
+    }
   }
 
   function bind(): void {
@@ -229,19 +291,26 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
       frame.tooltip.show(spot && sentence(spot.mark, chosen), event.clientX, event.clientY);
     });
     plot.on?.("plotly_unhover", () => frame.tooltip.hide());
+    plot.on?.("plotly_doubleclick", () => whole());
     plot.on?.("plotly_relayouting", (moving) => follow(moving));
-    plot.on?.("plotly_relayout", () => follow(plot.layout));
+    plot.on?.("plotly_relayout", () => {
+      follow(plot.layout);
+      tick();
+    });
   }
 
   function load(): void {
-    const before = spots[at()]?.index;
+    const last = spots[at()];
     const wasAtEnd = transport.position === spots.length;
     spots = spotsOf(source.get("marks"), chosen);
     machines.show(chosen);
-    const kept = spots.findIndex(({ index }) => index === before);
-    transport.load(trackOf(spots, chosen), wasAtEnd || kept < 0 ? spots.length : kept + 1);
-    const hidden = source.get("marks").length - spots.length;
-    elsewhere.textContent = hidden ? hiddenText(hidden) : "";
+    const to = landing(spots, last, wanted);
+    if (spots[to]?.index === wanted) wanted = undefined;
+    const marks = source.get("marks").length;
+    const follows = wasAtEnd && marks > known; // what is added while the last one is shown
+    known = marks;
+    transport.load(trackOf(spots, chosen), to < 0 || follows ? spots.length : to + 1);
+    elsewhere.textContent = hiddenText(source.get("marks"), chosen);
     redraw.schedule();
   }
 
@@ -250,6 +319,7 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
     if (source.get("machine") !== told) {
       told = source.get("machine");
       chosen = told;
+      near = undefined;
     }
     load();
   }
@@ -257,6 +327,7 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
   disposer.add(transport.changed.on(() => redraw.schedule()));
   disposer.add(() => redraw.cancel());
   disposer.add(() => plotly?.purge(plot));
+  disposer.listen(plot, "wheel", zoom, { passive: false });
   disposer.listen(plot, "pointerleave", () => frame.tooltip.hide());
   const resized = new ResizeObserver(() => redraw.schedule());
   resized.observe(frame.view);
@@ -273,6 +344,18 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
     .catch((error: Error) =>
       frame.setPlaceholder({ kind: "error", text: error.message, remedy: "Run the cell again." }),
     );
+}
+
+/** The spot to show after a change: what was asked for, what was shown, or of the same run what has a place here. */
+function landing(spots: readonly Spot[], last: Spot | undefined, wanted: number | undefined): number {
+  const ways: ((spot: Spot) => boolean)[] = [({ index }) => index === wanted];
+  if (last) {
+    const { label, origin } = last.mark;
+    ways.push(({ index, mark }) => index === last.index && mark.label === label && mark.origin === origin);
+    ways.push(({ mark }) => mark.label === label && mark.origin === origin);
+    ways.push(({ mark }) => mark.label === label);
+  }
+  return ways.reduce((found, way) => (found >= 0 ? found : spots.findIndex(way)), -1);
 }
 
 function trackOf(spots: readonly Spot[], machine: string): Track {

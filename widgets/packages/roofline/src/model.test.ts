@@ -1,5 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { decadesOf, neighbour, roofsOf, seriesOf, spotsOf, ticks } from "./model";
+import {
+  decadesOf,
+  hiddenText,
+  neighbour,
+  roofsOf,
+  seriesOf,
+  spotsOf,
+  ticks,
+  ticksIn,
+  zoomed,
+} from "./model";
 import { MACHINE, mark } from "./testing/marks";
 import { intensityText, markRows, sentence, si } from "./words";
 
@@ -90,4 +100,36 @@ test("a point in words", () => {
     "its roof",
     "X1 has no published peak for its arithmetic",
   ]);
+});
+
+test("what has no place under a machine's roofs is named, with the reason of each", () => {
+  const timed = mark("modelled", 1e7, { seconds: 1e-6, machine: "B200" });
+  const peakless = mark("emulated", 1e7, { label: "h2", at: {} });
+  expect(hiddenText([mark("emulated", 1e7)], "X1")).toBe("");
+  expect(hiddenText([timed, timed], "X1")).toBe("Not shown: 2 timed on B200.");
+  expect(hiddenText([timed, peakless], "X1")).toBe(
+    "Not shown: 1 timed on B200; h2, for whose arithmetic no peak is published here.",
+  );
+});
+
+test("a point above its roof is in the picture, and is said not to be possible", () => {
+  const wrong = mark("measured", 1e7, { seconds: 1e-9, machine: "X1" });
+  const [spot] = spotsOf([wrong], "X1");
+  const { y } = decadesOf(MACHINE, roofsOf(MACHINE, spotsOf([wrong], "X1")), spotsOf([wrong], "X1"));
+  expect(10 ** y[1]).toBeGreaterThan(spot?.y ?? Number.POSITIVE_INFINITY);
+  expect(sentence(wrong, "X1")).toContain("above its roof, which cannot be");
+  const texts = { origins: {}, pipes: {}, attention: {} };
+  expect(Object.fromEntries(markRows(wrong, MACHINE, texts))["of its roof"]).toMatch(/^500 ×: above it/);
+});
+
+test("a sentence names the series: points of several may have one name", () => {
+  expect(sentence(mark("arithmetic", 1e7, { series: "kv4" }), "X1")).toContain("(kv4, arithmetic)");
+});
+
+test("a zoom between two decades still has ticks, and keeps what is under the pointer", () => {
+  expect(ticksIn([0, 3], 9)).toEqual([0, 1, 2, 3]);
+  expect(ticksIn([1.2, 1.8], 9).map((at) => Math.round(10 ** at))).toEqual([20, 50]);
+  expect(ticksIn([1.41, 1.45], 9).length).toBeGreaterThan(1);
+  const [low, high] = zoomed([0, 4], 1, 0.5);
+  expect([low, high]).toEqual([0.5, 2.5]);
 });

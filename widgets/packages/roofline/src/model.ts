@@ -21,6 +21,21 @@ export function spotsOf(marks: readonly Mark[], machine: string): Spot[] {
   });
 }
 
+/** Which points have no place under a machine's roofs, and why; "" where all have one. */
+export function hiddenText(marks: readonly Mark[], machine: string): string {
+  const timed = marks.filter((mark) => mark.machine && mark.machine !== machine);
+  const others = [...new Set(timed.map((mark) => mark.machine))];
+  const peakless = marks.filter((mark) => !timed.includes(mark) && !mark.at[machine]);
+  const names = [...new Set(peakless.map(({ label }) => label))];
+  const said = [];
+  if (timed.length) said.push(`${timed.length} timed on ${others.join(" or ")}`);
+  if (peakless.length)
+    said.push(
+      `${names.slice(0, 3).join(", ")}${names.length > 3 ? ", …" : ""}, for whose arithmetic no peak is published here`,
+    );
+  return said.length ? `Not shown: ${said.join("; ")}.` : "";
+}
+
 export interface Roof {
   /** Kinds of arithmetic with this peak. */
   kinds: string[];
@@ -65,7 +80,7 @@ export function decadesOf(
   const most = Math.max(...ridges.map((ridge) => ridge * 8), ...spots.map(({ x }) => x * 2));
   const high = Math.log10(most);
   const floor = Math.min(10 ** low * bandwidth, ...spots.map(({ y }) => y / 2));
-  const top = Math.max(...roofs.map(({ peak }) => peak));
+  const top = Math.max(...roofs.map(({ peak }) => peak), ...spots.map(({ y }) => y)); // also one that cannot be
   return { x: [low, high], y: [Math.floor(Math.log10(floor)), Math.log10(top) + 0.35] };
 }
 
@@ -75,6 +90,28 @@ export function ticks([low, high]: Decades, most: number): number[] {
   const count = Math.floor(high + 1e-9) - first + 1;
   const every = Math.max(1, Math.ceil(count / Math.max(1, most)));
   return Array.from({ length: Math.ceil(count / every) }, (_, i) => first + i * every);
+}
+
+const FINER = [[1], [1, 2, 5], [1, 2, 3, 4, 5, 6, 7, 8, 9], Array.from({ length: 90 }, (_, i) => 1 + i / 10)];
+
+/** Where ticks are, as powers of ten: whole decades, or between them where less than two of those are in sight. */
+export function ticksIn([low, high]: Decades, most: number): number[] {
+  const whole = ticks([low, high], most);
+  if (whole.length > 1) return whole;
+  for (const steps of FINER) {
+    const found: number[] = [];
+    for (let decade = Math.floor(low); decade <= high; decade += 1)
+      found.push(...steps.map((step) => decade + Math.log10(step)).filter((at) => at >= low && at <= high));
+    if (found.length < 2) continue;
+    const every = Math.ceil(found.length / Math.max(2, most));
+    return found.filter((_, i) => i % every === 0);
+  }
+  return whole;
+}
+
+/** A range made `factor` times as wide, in which one place stays where it is. */
+export function zoomed([low, high]: Decades, at: number, factor: number): Decades {
+  return [at - (at - low) * factor, at + (high - at) * factor];
 }
 
 /** Series in the order of their first points; those without one are "". */

@@ -61,7 +61,7 @@ test("a name stands once beside its point, at the side that has room, and covers
       ],
       2,
     ),
-  ).toEqual(["b"]); // the selected one's goes before
+  ).toEqual(["b", "a"]); // below it: the selected one's goes before
   expect(texts([["far away", 1e12]], 1)).toEqual([]); // off the picture
   expect(
     texts(

@@ -1,7 +1,9 @@
 // What is selected, over the library's plot: a step moves it without asking the library to draw.
 
 import { s } from "@sglab/core";
-import { MARGIN, type Scene } from "./figure";
+import { CLEAR, MARGIN, type Scene } from "./figure";
+import { roofsOf } from "./model";
+import { shortKind, si } from "./words";
 
 /** Of the axes, as powers of ten. */
 export interface Ranges {
@@ -24,7 +26,7 @@ export interface Name {
 }
 
 /** Which points have their names beside them, and where: the selected one's first, others' where nothing is covered. */
-export function placeNames({ spots, lit, width, height }: Scene, { x, y }: Ranges): Name[] {
+export function placeNames({ machine, spots, lit, width, height }: Scene, { x, y }: Ranges): Name[] {
   const inner = [width - MARGIN.l - MARGIN.r, height - MARGIN.t - MARGIN.b] as const;
   const places = spots.map((spot) => ({
     label: spot.mark.label,
@@ -32,6 +34,12 @@ export function placeNames({ spots, lit, width, height }: Scene, { x, y }: Range
     y: inner[1] * (1 - (Math.log10(spot.y) - y[0]) / (y[1] - y[0])),
   }));
   const selected = places[lit - 1];
+  const down = (rate: number) => inner[1] * (1 - (Math.log10(rate) - y[0]) / (y[1] - y[0]));
+  const roofs = roofsOf(machine, spots).map(({ kinds, peak }) => ({
+    left: inner[0] - CHARACTER * `${kinds.map(shortKind).join(", ")} ${si(peak, "FLOP/s")}`.length,
+    right: inner[0],
+    y: down(peak) - CLEAR,
+  }));
   const wanted = [...(selected ? [selected] : []), ...(places.length > NAMED ? [] : places)];
   const named = new Map<string, Name & { left: number; right: number }>();
   for (const place of wanted) {
@@ -39,20 +47,39 @@ export function placeNames({ spots, lit, width, height }: Scene, { x, y }: Range
       continue;
     const text = place.label.length > LONGEST ? `${place.label.slice(0, LONGEST - 1)}…` : place.label;
     const long = CHARACTER * text.length;
-    // below and beside the point: above it are its roof's name and the slope
-    const right = place.x + BESIDE + long <= inner[0];
-    const left = right ? place.x + BESIDE : place.x - BESIDE - long;
-    const at = Math.min(place.y + LINE, inner[1] - 4);
-    const covers = (other: { left: number; right: number; y: number }) =>
-      left < other.right && other.left < left + long && Math.abs(at - other.y) < LINE;
     const marks = places
       .filter((each) => each !== place)
       .map((each) => ({ left: each.x - 6, right: each.x + 6, y: each.y + 4 }));
-    if (place !== selected && [...named.values(), ...marks].some(covers)) continue;
+    const others = [...named.values(), ...marks, ...roofs];
+    const free = sidesOf(place, long, inner).filter(
+      ({ left, at }) =>
+        !others.some(
+          (other) => left < other.right && other.left < left + long && Math.abs(at - other.y) < LINE,
+        ),
+    );
+    const found = free[0] ?? (place === selected ? sidesOf(place, long, inner)[0] : undefined);
+    if (!found) continue;
+    const { left, at, right } = found;
     const x = right ? left : place.x - BESIDE;
     named.set(place.label, { text, x, y: at, anchor: right ? "start" : "end", left, right: left + long });
   }
   return [...named.values()].map(({ text, x, y, anchor }) => ({ text, x, y, anchor }));
+}
+
+interface Side {
+  left: number;
+  at: number;
+  right: boolean;
+}
+
+/** Where a name may stand, best first: below and beside the point, for above it are its roof's name and the slope. */
+function sidesOf(place: { x: number; y: number }, long: number, inner: readonly [number, number]): Side[] {
+  const right = { left: place.x + BESIDE, right: true };
+  const left = { left: place.x - BESIDE - long, right: false };
+  const downs = [LINE, 2 * LINE].map((down) => Math.min(place.y + down, inner[1] - 4));
+  return [right, left]
+    .flatMap((side) => downs.map((at) => ({ ...side, at })))
+    .filter((side) => side.left >= 0 && side.left + long <= inner[0]);
 }
 
 /** Where the selected point and its roof lie, in px of the plot's inside; undefined where nothing is selected. */

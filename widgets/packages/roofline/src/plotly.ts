@@ -9,6 +9,7 @@ export interface Picked {
 
 export interface PlotElement extends HTMLElement {
   on?(event: "plotly_click" | "plotly_hover" | "plotly_unhover", listener: (picked: Picked) => void): void;
+  on?(event: "plotly_doubleclick", listener: () => void): void;
   on?(event: "plotly_relayout" | "plotly_relayouting", listener: (change: object) => void): void;
   layout?: object;
 }

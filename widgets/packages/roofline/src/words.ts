@@ -39,6 +39,17 @@ export function shortKind(kind: string): string {
   return SHORT[kind] ?? kind;
 }
 
+const TOLERANCE = 1.001;
+const ABOVE =
+  "above it, which no kernel is: the time or the counts are wrong, or its bytes came from a cache and not from memory";
+
+/** What part of its roof a time reaches: "15 %"; "139 ×" where it cannot be. */
+export function shareText(roofSeconds: number, seconds: number): string {
+  const share = roofSeconds / seconds;
+  if (share <= TOLERANCE) return format.percent(share);
+  return `${share.toLocaleString("en-US", { maximumSignificantDigits: 3 })} ×`;
+}
+
 /** FLOPs per second of a point on a machine: what it reached, or without a time what is attainable. */
 export function rateOf(mark: Mark, machine: string): number {
   const place = mark.at[machine];
@@ -50,13 +61,17 @@ export function rateOf(mark: Mark, machine: string): number {
 export function sentence(mark: Mark, machine: string): string {
   const place = mark.at[machine];
   if (!place) return `${mark.label}: ${machine} has no published peak for its arithmetic.`;
+  const origin = mark.series ? `${mark.series}, ${mark.origin}` : mark.origin;
   const at = `${intensityText(place.intensity)} FLOP per byte`;
   const most = si(place.attainable, "FLOP/s");
   if (mark.seconds === null)
-    return `${mark.label} (${mark.origin}): ${at}, at most ${most} on ${machine}, bound by ${place.bound}.`;
+    return `${mark.label} (${origin}): ${at}, at most ${most} on ${machine}, bound by ${place.bound}.`;
   const reached = rateOf(mark, machine);
   const share = format.percent(reached / place.attainable);
-  return `${mark.label} (${mark.origin}): ${at}, ${si(reached, "FLOP/s")} in ${duration(mark.seconds)}, ${share} of its roof.`;
+  const said = `${mark.label} (${origin}): ${at}, ${si(reached, "FLOP/s")} in ${duration(mark.seconds)}`;
+  return reached > place.attainable * TOLERANCE
+    ? `${said}: above its roof, which cannot be.`
+    : `${said}, ${share} of its roof.`;
 }
 
 export function duration(seconds: number): string {
@@ -81,7 +96,7 @@ export function markRows(mark: Mark, machine: Machine, texts: Texts): Row[] {
   rows.push(
     [
       "intensity",
-      `${intensityText(place.intensity)} FLOP per byte (ridge: ${intensityText(peak / bandwidth)})`,
+      `${intensityText(place.intensity)} FLOP per byte (ridge:\u00a0${intensityText(peak / bandwidth)})`,
     ],
     ["lower roof", place.bound === "memory" ? "memory bandwidth" : `arithmetic: ${texts.pipes[place.kind]}`],
     ["its roof", `${si(place.attainable, "FLOP/s")}: ${duration(place.seconds)} at least`],
@@ -90,7 +105,10 @@ export function markRows(mark: Mark, machine: Machine, texts: Texts): Row[] {
     rows.push(
       ["took", `${duration(mark.seconds)} (${mark.origin}, ${mark.machine})`],
       ["reached", `${si(place.flops / mark.seconds, "FLOP/s")}, ${si(mark.bytes / mark.seconds, "B/s")}`],
-      ["of its roof", format.percent(place.seconds / mark.seconds)],
+      [
+        "of its roof",
+        `${shareText(place.seconds, mark.seconds)}${place.seconds > mark.seconds * TOLERANCE ? `: ${ABOVE}` : ""}`,
+      ],
     );
   return rows;
 }
