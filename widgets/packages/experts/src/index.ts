@@ -39,13 +39,16 @@ const TOUR: TourStep[] = [
   },
 ];
 
-const legendOf = (read: Recorded): LegendItem[] => [
+const scaleOf = (top: number): LegendItem =>
   legendScale(
     "score",
     cssGradient(),
-    ["0", String(Number(highest(read.scores).toPrecision(2)))],
+    ["0", String(Number(top.toPrecision(2)))],
     "The highest score of this pass has the lightest colour.",
-  ),
+  );
+
+const legendOf = (read: Recorded): LegendItem[] => [
+  ...(read.scores.every(Number.isNaN) ? [] : [scaleOf(highest(read.scores))]),
   { label: "chosen, with its weight", look: { fill: "#D55E00", hatch: "none", ink: "#000000" } },
   ...(read.rule.groups > 1
     ? [

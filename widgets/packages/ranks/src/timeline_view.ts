@@ -196,7 +196,7 @@ function timeAxis(last: number, x: (time: number) => number, y: number): SVGElem
 
 /** Without digits that all ticks share. */
 function tick(time: number, step: number): string {
-  if (step >= 100_000) return `${(time / 1e6).toFixed(1).replace(/\.0$/, "")} s`;
+  if (step >= 500_000) return `${(time / 1e6).toFixed(1).replace(/\.0$/, "")} s`;
   if (step >= 1000) return `${(time / 1000).toFixed(step >= 10_000 ? 0 : 1).replace(/\.0$/, "")} ms`;
   return `${time.toFixed(0)} µs`;
 }
