@@ -59,8 +59,11 @@ def test_nothing_is_told_of_a_token_before_it_has_run(shown: Locator) -> None:
     expect(details).to_contain_text("Not routed yet.")
 
 
-def test_the_last_token_and_block_are_in_sight_at_the_end(shown: Locator) -> None:
-    shown.page.set_viewport_size({"width": 1200, "height": 500})
+def test_the_last_token_and_block_are_in_sight_at_the_end(host: Host) -> None:
+    host.page.set_viewport_size({"width": 1200, "height": 500})
+    host.show(Experts(routing(), block_size=4))
+    shown = host.page.locator("#widget .sg-widget")
+    expect(shown.locator(".sg-placeholder")).to_be_empty()
     shown.get_by_role("tab", name="Blocks").click()
     settled(shown.page)
     bottom = "box => box.scrollHeight - box.scrollTop - box.clientHeight"

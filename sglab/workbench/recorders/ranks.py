@@ -117,11 +117,13 @@ class RanksRun:
         Raises:
             BadArgumentError: no prefill without cached prefixes was recorded, or no model was named.
         """
-        prompts = next((one.tokens for starts in self.passes for one in starts if one.tokens), None)
-        if prompts is None or not self.model:
+        of_a_group = max(1, self.size // self.dp_size)  # ranks, with the same prompts
+        prompts = ([ids for one in starts[::of_a_group] for ids in one.tokens] for starts in self.passes)
+        first = next((each for each in prompts if each), None)
+        if first is None or not self.model:
             remedy = "Record an engine from its first request on."
             raise BadArgumentError("run", "a recorded prefill of whole prompts", "none", remedy)
-        return prompt_batch([list(ids) for ids in prompts], self.model, layer)
+        return prompt_batch([list(ids) for ids in first], self.model, layer)
 
 
 @contextmanager

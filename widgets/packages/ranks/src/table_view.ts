@@ -79,7 +79,9 @@ export class TableView {
 /** Where panes stand one below the other and scroll together: on from a row that is in sight. Who reads what is below, stays. */
 function follow(before: HTMLElement, now: HTMLElement): void {
   let box = before.parentElement;
-  while (box && !/auto|scroll/.test(getComputedStyle(box).overflowY)) box = box.parentElement;
+  const scrolls = (each: HTMLElement) =>
+    each.scrollHeight > each.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(each).overflowY);
+  while (box && !scrolls(box)) box = box.parentElement;
   if (!box) return;
   const { top, bottom } = box.getBoundingClientRect();
   const [from, to] = [before.getBoundingClientRect(), now.getBoundingClientRect()];
