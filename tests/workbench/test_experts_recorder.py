@@ -182,9 +182,12 @@ def test_passes_that_layers_do_not_see_as_they_are_are_refused(
 ) -> None:
     """Experts see the tokens of all groups, and rank 0 knows its own; halves of a pass come to a layer in turns."""
     monkeypatch.setattr(Ranks, "_start", fork_follower)
-    with Engine("tiny", device="cpu", tp_size=2, page_size=16, max_total_tokens=256, **options) as made:
-        with pytest.raises(BadArgumentError, match="choose the same experts"), record_experts(made):
-            pass
+    with (
+        Engine("tiny", device="cpu", tp_size=2, page_size=16, max_total_tokens=256, **options) as made,
+        pytest.raises(BadArgumentError, match="choose the same experts"),
+        record_experts(made),
+    ):
+        pass
 
 
 def test_a_run_is_one_line_in_a_notebook() -> None:

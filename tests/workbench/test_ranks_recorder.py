@@ -185,11 +185,13 @@ def test_rows_of_prompts_that_ranks_share_are_named(tmp_path: Path, monkeypatch:
     """They are rows, not columns; a layer's own all-gather is one of columns."""
     monkeypatch.setattr(Ranks, "_start", fork_follower)
     q.write_checkpoint(tmp_path, LLAMA, drawn(LLAMA))
-    with sglab.Engine(
-        tmp_path, device="cpu", dtype="bfloat16", max_total_tokens=256, tp_size=2, attn_cp_size=2
-    ) as engine:
-        with record_ranks(engine) as run:
-            engine.generate([list(range(1, 20)), list(range(20, 31))], GREEDY)  # shorter ones are not worth it
+    with (
+        sglab.Engine(
+            tmp_path, device="cpu", dtype="bfloat16", max_total_tokens=256, tp_size=2, attn_cp_size=2
+        ) as engine,
+        record_ranks(engine) as run,
+    ):
+        engine.generate([list(range(1, 20)), list(range(20, 31))], GREEDY)  # shorter ones are not worth it
     assert run.title.endswith(", tp 2, cp 2")
     gathers = [(joint.any.what, joint.any.module_class) for joint in run.of_pass(0) if joint.any.kind == "all_gather"]
     assert ("rows of the prompts", "DecoderLayer") in gathers and ("rows of the prompts", "") in gathers
