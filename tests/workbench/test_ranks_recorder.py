@@ -106,7 +106,7 @@ def test_groups_that_attend_apart_gather_their_tokens(tmp_path: Path, monkeypatc
     sent = [joint for joint in run.joints if joint.any.kind in ("send", "recv")]
     assert len(sent) == 3 and all({one.kind for one in joint.on.values()} == {"send", "recv"} for joint in sent)
     batch = run.layer_batch(0)
-    assert batch.seq_lens.tolist() == [5]
+    assert batch.seq_lens.tolist() == [5, 3]  # of both groups
 
 
 @cache

@@ -109,7 +109,7 @@ class RanksRun:
         return [joint for joint in self.joints if joint.step == step]
 
     def layer_batch(self, layer: int) -> Batch:
-        """What a layer attends to in the first recorded prefill, whole: for PageTable, OnlineSoftmax, SplitKV.
+        """What a layer attends to in the first recorded prefill, of all groups: for PageTable, OnlineSoftmax, SplitKV.
 
         Args:
             layer: its number in the model.
