@@ -96,6 +96,12 @@ class TokenShares(Protocol):
         """This rank's rows -> [tokens, …] of all, in order."""
 
 
+def rows_of_all(shares: TokenShares, x: torch.Tensor) -> torch.Tensor:
+    """`shares.gather`, named for a recording of ranks."""
+    with collectives.meant("rows of the prompts"):
+        return shares.gather(x)
+
+
 def run_on_all_tokens(mlp: Callable[[torch.Tensor], Any], x: torch.Tensor, forward_batch: ForwardBatch) -> Any:
     """mlp(x); where groups attend apart, of all groups' tokens, of which this group's are returned; so, too, where a
     prompt's tokens are spread over ranks.
@@ -107,5 +113,5 @@ def run_on_all_tokens(mlp: Callable[[torch.Tensor], Any], x: torch.Tensor, forwa
         return mlp.on_own_tokens(x, dp.low_latency)
     shares: TokenShares | None = forward_batch.attn_cp_metadata
     if shares is not None:
-        return shares.shard(mlp(shares.gather(x)))
+        return shares.shard(mlp(rows_of_all(shares, x)))
     return mlp(x) if dp is None else dp.scatter(mlp(dp.gather(x)))

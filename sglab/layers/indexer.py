@@ -17,6 +17,7 @@ from torch import nn
 from sglab.engine import BadArgumentError, ChoosingBackend, ForwardBatch, NSATokenToKVPool
 from sglab.engine import RadixAttention as AttentionShape
 from sglab.kernels import act_quant
+from sglab.layers.dp_attention import rows_of_all
 from sglab.layers.linear import ReplicatedLinear
 from sglab.layers.rotary import RotaryEmbedding
 
@@ -85,7 +86,7 @@ class Indexer(nn.Module):
         q = self.wq_b(low_rank).unflatten(-1, (self.heads, -1))
         q, k = self.rotary(positions, q, self.k_norm(self.wk(x))[:, None])
         if forward_batch.attn_cp_metadata is not None:  # every rank has all index keys
-            k = forward_batch.attn_cp_metadata.gather(k)
+            k = rows_of_all(forward_batch.attn_cp_metadata, k)
         weights = self.weights_proj(x).float() * (self.heads**-0.5 * self.head_dim**-0.5)
         if pool.packs_index_keys:
             q, scales = act_quant(rotate_activation(q), self.head_dim, SCALE_FORMAT)

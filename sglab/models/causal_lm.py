@@ -10,7 +10,7 @@ from torch import nn
 
 from sglab.engine import ForwardBatch, ModelConfig, StateConfig
 from sglab.layers import LogitsProcessor, ParallelLMHead, TensorParallel, VocabParallelEmbedding, load_weights
-from sglab.layers.dp_attention import TokenShares
+from sglab.layers.dp_attention import TokenShares, rows_of_all
 from sglab.layers.loading import Shard
 from sglab.models.config import DecoderConfig
 
@@ -58,7 +58,7 @@ class CausalLM(nn.Module):
         shares: TokenShares | None = forward_batch.attn_cp_metadata
         if shares is None:
             return self.model(input_ids, positions, forward_batch)
-        return shares.gather(self.model(shares.shard(input_ids), shares.shard(positions), forward_batch))
+        return rows_of_all(shares, self.model(shares.shard(input_ids), shares.shard(positions), forward_batch))
 
     def compute_logits(self, hidden_rows: torch.Tensor) -> torch.Tensor:
         """[rows, hidden] -> float32 [rows, vocab_size]."""

@@ -118,10 +118,9 @@ class Experts(Opener):
         rule = mixture.topk
         groups = f", {rule.topk_group} of {mixture.groups} groups" if mixture.groups > 1 else ""
         tokens = "1 token" if len(one.tokens) == 1 else f"{len(one.tokens)} tokens"
-        subject = (
-            f"{mixture.name}, pass {one.number} ({one.mode.lower()}): {tokens} to {rule.top_k} of "
-            f"{mixture.num_experts} experts{groups}"
-        )
+        mode = one.mode.lower().replace("_", " ")
+        experts_of = "1 expert" if mixture.num_experts == 1 else f"{mixture.num_experts} experts"
+        subject = f"{mixture.name}, pass {one.number} ({mode}): {tokens} to {rule.top_k} of {experts_of}{groups}"
         badge = {"text": "recorded run", "title": f"A real forward of {run.model}; the placement is EPLB's plan"}
         self.publish(
             tensors,

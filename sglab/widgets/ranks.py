@@ -42,7 +42,8 @@ class Ranks(Opener):
             expected = "what sglab.workbench.record_ranks or record_exchange gives"
             raise BadArgumentError("run", expected, type(run).__name__, "Record an engine on several ranks.")
         if not run.passes:
-            raise BadArgumentError("run", "one pass at least", "none", "Generate inside the block, and show it after.")
+            remedy = run.lost or "Generate inside the block, and show it after."
+            raise BadArgumentError("run", "one pass at least", "none", remedy)
         super().__init__()
         self.recorded = run
         self._show(step)

@@ -47,6 +47,49 @@ def test_a_token_is_routed_step_by_step_as_it_was(shown: Locator) -> None:
     )
 
 
+def test_nothing_is_told_of_a_token_before_it_has_run(shown: Locator) -> None:
+    details = shown.locator(".sg-details")
+    shown.press("Home")
+    expect(details).to_contain_text("Not routed yet.")
+    shown.press("ArrowRight")
+    expect(details.locator("tbody tr")).to_have_count(8)
+    expect(details.locator("tr[data-chosen=true], tr[data-out=true]")).to_have_count(0)
+    shown.press("ArrowDown")  # the next token is selected
+    expect(details).to_contain_text("Token 1 ")
+    expect(details).to_contain_text("Not routed yet.")
+
+
+def test_the_last_token_and_block_are_in_sight_at_the_end(host: Host) -> None:
+    host.page.set_viewport_size({"width": 1200, "height": 500})
+    host.show(Experts(routing(), block_size=4))
+    shown = host.page.locator("#widget .sg-widget")
+    expect(shown.locator(".sg-placeholder")).to_be_empty()
+    shown.get_by_role("tab", name="Blocks").click()
+    settled(shown.page)
+    bottom = "box => box.scrollHeight - box.scrollTop - box.clientHeight"
+    for cells in shown.locator(".sg-cells").all():
+        assert cells.evaluate(bottom) > 20, "it opens at the top"
+    shown.press("Home")
+    shown.press("End")
+    settled(shown.page)
+    for cells in shown.locator(".sg-cells").all():
+        assert cells.evaluate(bottom) <= 20
+
+
+def test_b_goes_on_from_the_tab_that_was_pressed(shown: Locator) -> None:
+    shown.get_by_role("tab", name="Ranks and EPLB").click()
+    shown.press("b")
+    expect(shown.get_by_role("tab", name="Load")).to_have_attribute("aria-selected", "true")
+
+
+def test_an_undone_selection_is_the_token_before(shown: Locator) -> None:
+    for _ in range(3):
+        shown.press("ArrowDown")
+    expect(shown.locator(".sg-details")).to_contain_text("Token 2 ")
+    shown.press("Control+z")
+    expect(shown.locator(".sg-details")).to_contain_text("Token 1 ")
+
+
 def test_many_experts_are_named_and_keep_their_place_sideways(host: Host) -> None:
     host.show(Experts(many_experts(), ranks=8))
     widget = host.page.locator("#widget .sg-widget")

@@ -43,6 +43,39 @@ def test_no_list_scrolls_within_another_that_does(shown: Locator, width: int) ->
     assert len(scrolling) <= 1, scrolling
 
 
+def test_below_900_px_the_table_follows_the_step(shown: Locator) -> None:
+    shown.page.set_viewport_size({"width": 880, "height": 520})
+    shown.press("Home")
+    shown.press("ArrowRight")
+    settled(shown.page)
+    row = shown.locator(".srk-table tr[data-now=true]")
+    row.scroll_into_view_if_needed()
+    for _ in ranks().of_pass(0)[1:]:
+        shown.press("ArrowRight")
+    settled(shown.page)
+    expect(row).to_contain_text(str(len(ranks().of_pass(0))))
+    seen = "row => { const b = row.closest('.sg-body').getBoundingClientRect(), r = row.getBoundingClientRect();"
+    assert row.evaluate(seen + " return r.top >= b.top - 1 && r.bottom <= b.bottom + 1; }")
+
+
+def test_ranks_keep_their_names_when_the_order_is_scrolled(shown: Locator) -> None:
+    shown.page.set_viewport_size({"width": 420, "height": 700})
+    shown.get_by_label("Axis", exact=True).select_option("order")
+    shown.press("End")
+    settled(shown.page)
+    timeline = shown.locator(".srk-timeline")
+    assert timeline.evaluate("box => box.scrollLeft") > 0
+    left = timeline.evaluate("box => box.getBoundingClientRect().left")
+    for name in shown.locator(".srk-label").all():
+        assert 0 <= name.evaluate("text => text.getBoundingClientRect().left") - left < 10
+
+
+def test_w_goes_on_from_the_tab_that_was_pressed(shown: Locator) -> None:
+    shown.get_by_role("tab", name="Shards").click()
+    shown.press("w")
+    expect(shown.get_by_role("tab", name="Collectives")).to_have_attribute("aria-selected", "true")
+
+
 def test_the_tables_heads_lie_over_what_scrolls(shown: Locator) -> None:
     heads = shown.locator(".srk-table thead tr > *").all()
     assert len({head.evaluate("each => getComputedStyle(each).position") for head in heads}) == 1

@@ -15,9 +15,11 @@ from sglab import gpu, layouts, roofline
 from sglab.jupyterlab.opening import open_widget
 from sglab.jupyterlab.things import MOST_OF_A_CAPTURE, Numbers, Thing, list_things
 from sglab.serving import GraphLog
+from sglab.serving.ranks import Ranks
 from sglab.widgets import DraftTree, KernelDebugger
 from sglab.workbench import RanksRun, record_experts, record_speculation
 from tests.support.launches.shared_sum import SHARED_SUM
+from tests.support.ranks import fork_follower
 
 
 def launch() -> Any:
@@ -63,6 +65,14 @@ def test_what_recorders_of_the_engine_give_opens_their_widgets() -> None:
     assert rows[0].title == "NGRAM speculation" and "drafts kept" in rows[0].detail
     (row,) = listed({}, (DraftTree(drafts),))
     assert (row.kind, row.names) == ("run", [])
+
+
+def test_an_engine_of_several_groups_is_left_out_and_the_others_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has a scheduler per group, which no widget shows."""
+    monkeypatch.setattr(Ranks, "_start", fork_follower)
+    with sglab.Engine("tiny", device="cpu", tp_size=2, dp_size=2, max_total_tokens=256, page_size=16) as engine:
+        rows = listed({"engine": engine, "ranks": RanksRun("tp 2", 2, 1, 1, "gloo")})
+    assert [row.names for row in rows] == [["ranks"]]
 
 
 def test_an_engines_recordings_open_their_widgets() -> None:

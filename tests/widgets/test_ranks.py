@@ -52,10 +52,11 @@ def test_another_pass_is_shown_and_a_wrong_one_refused() -> None:
     assert (widget.step, widget.revision) == (1, revision)
 
 
-def test_a_layer_s_page_table_is_that_of_the_recorded_prompts() -> None:
+def test_a_layer_s_page_table_is_that_of_the_prompts_of_all_groups() -> None:
     table = Ranks(ranks()).page_table(layer=1)
     assert isinstance(table, PageTable)
-    assert table.batch.seq_lens.tolist() == [len(ids) for ids in ranks().passes[0][0].tokens]
+    assert table.batch.seq_lens.tolist() == [len(ids) for starts in ranks().passes[0] for ids in starts.tokens]
+    assert len(table.batch.seq_lens) == ranks().dp_size == 2
 
 
 def test_the_trail_from_a_layer_to_its_widgets() -> None:

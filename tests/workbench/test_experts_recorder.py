@@ -13,8 +13,10 @@ from sglab import gpu
 from sglab.engine import BadArgumentError
 from sglab.models import from_config
 from sglab.serving import Engine
+from sglab.serving.ranks import Ranks
 from sglab.workbench import RoutingRun, record_experts
 from sglab.workbench.recorders.experts import find_mixtures
+from tests.support.ranks import fork_follower
 from tests.support.serving.tiny import tiny_llama
 from tests.support.tiny_configs import DEEPSEEK, QWEN3_MOE
 
@@ -170,3 +172,23 @@ def test_bad_calls_name_what_is_wrong() -> None:
     graphs = engine("qwen3_moe", cuda_graph=True, cuda_graph_bs=(1,))
     with pytest.raises(BadArgumentError, match="replays graphs"), record_experts(graphs):
         pass
+    with pytest.raises(BadArgumentError, match="source: expected an engine or a model, got int"), record_experts(7):  # type: ignore[arg-type]
+        pass
+
+
+@pytest.mark.parametrize("options", [{"dp_size": 2}, {"enable_two_batch_overlap": True}], ids=str)
+def test_passes_that_layers_do_not_see_as_they_are_are_refused(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Experts see the tokens of all groups, and rank 0 knows its own; halves of a pass come to a layer in turns."""
+    monkeypatch.setattr(Ranks, "_start", fork_follower)
+    with (
+        Engine("tiny", device="cpu", tp_size=2, page_size=16, max_total_tokens=256, **options) as made,
+        pytest.raises(BadArgumentError, match="choose the same experts"),
+        record_experts(made),
+    ):
+        pass
+
+
+def test_a_run_is_one_line_in_a_notebook() -> None:
+    assert repr(recorded("deepseek")).startswith("<routing of DeepseekV3ForCausalLM, 1 mixtures of 8 experts, 4 passes")

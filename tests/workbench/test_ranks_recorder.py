@@ -14,7 +14,8 @@ import sglab
 from sglab.engine import BadArgumentError
 from sglab.layers import collectives
 from sglab.layers.shards import Shard
-from sglab.serving.ranks import Ranks
+from sglab.serving.ranks import RankDiedError, Ranks
+from sglab.widgets import Ranks as Widget
 from sglab.workbench import RanksRun, record_exchange, record_ranks
 from tests.support import quantized as q
 from tests.support.ranks import fork_follower
@@ -105,7 +106,7 @@ def test_groups_that_attend_apart_gather_their_tokens(tmp_path: Path, monkeypatc
     sent = [joint for joint in run.joints if joint.any.kind in ("send", "recv")]
     assert len(sent) == 3 and all({one.kind for one in joint.on.values()} == {"send", "recv"} for joint in sent)
     batch = run.layer_batch(0)
-    assert batch.seq_lens.tolist() == [5]
+    assert batch.seq_lens.tolist() == [5, 3]  # of both groups
 
 
 @cache
@@ -178,3 +179,36 @@ def test_an_engine_of_one_process_is_refused() -> None:
     alone = sglab.Engine(tiny_llama(), max_total_tokens=64)
     with pytest.raises(BadArgumentError, match="engine: expected an engine on several ranks"), record_ranks(alone):
         pass
+
+
+def test_rows_of_prompts_that_ranks_share_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are rows, not columns; a layer's own all-gather is one of columns."""
+    monkeypatch.setattr(Ranks, "_start", fork_follower)
+    q.write_checkpoint(tmp_path, LLAMA, drawn(LLAMA))
+    with (
+        sglab.Engine(
+            tmp_path, device="cpu", dtype="bfloat16", max_total_tokens=256, tp_size=2, attn_cp_size=2
+        ) as engine,
+        record_ranks(engine) as run,
+    ):
+        engine.generate([list(range(1, 20)), list(range(20, 31))], GREEDY)  # shorter ones are not worth it
+    assert run.title.endswith(", tp 2, cp 2")
+    gathers = [(joint.any.what, joint.any.module_class) for joint in run.of_pass(0) if joint.any.kind == "all_gather"]
+    assert ("rows of the prompts", "DecoderLayer") in gathers and ("rows of the prompts", "") in gathers
+    assert all(what or module == "RadixAttention" for what, module in gathers)
+
+
+def test_a_recording_that_lost_a_rank_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ranks, "_start", fork_follower)
+    q.write_checkpoint(tmp_path, LLAMA, drawn(LLAMA))
+    with sglab.Engine(tmp_path, device="cpu", dtype="float32", max_total_tokens=256, tp_size=2) as engine:
+        with pytest.raises(RankDiedError), record_ranks(engine) as run:
+            engine.generate(PROMPTS, GREEDY)
+            assert engine.ranks is not None
+            engine.ranks.processes[0].kill()
+        with pytest.raises(BadArgumentError, match=r"got none\. rank 1: .*signal 9.* noted is gone with it"):
+            Widget(run)
+
+
+def test_a_run_is_one_line_in_a_notebook() -> None:
+    assert repr(RanksRun("tiny, tp 2", 2, 1, 1, "gloo")) == "<2 ranks, tiny, tp 2, 0 passes, 0 collectives>"

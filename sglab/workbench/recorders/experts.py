@@ -140,7 +140,7 @@ class Spread(NamedTuple):
     rank_load: np.ndarray
 
 
-@dataclass
+@dataclass(repr=False)
 class RoutingRun:
     """What `record_experts` saw.
 
@@ -153,6 +153,9 @@ class RoutingRun:
     mixtures: list[Mixture]
     passes: list[RoutedPass] = field(default_factory=list)
     texts: dict[int, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(self.described())}>"
 
     def described(self) -> tuple[str, str]:
         """A title and its sizes, for lists."""
@@ -203,12 +206,15 @@ def record_experts(source: Engine | CausalLM) -> Iterator[RoutingRun]:
         source: an engine, or a model whose passes are run by hand.
 
     Raises:
-        BadArgumentError: a model without experts, or an engine that replays graphs, in which no hook is called.
+        BadArgumentError: a model without experts, an engine that replays graphs, in which no hook is called, or one in
+            which layers do not route a pass's tokens, all of them and no others.
     """
+    if not isinstance(source, Engine | nn.Module):
+        remedy = 'The shipped model has experts: Engine("tiny").'
+        raise BadArgumentError("source", "an engine or a model", type(source).__name__, remedy)
+    if isinstance(source, Engine):
+        _refuse(source)
     model = source.model if isinstance(source, Engine) else source
-    if isinstance(source, Engine) and source.worker.graph_runner is not None:
-        remedy = "Make it with cuda_graph=False."
-        raise BadArgumentError("source", "an engine that runs every operation", "one that replays graphs", remedy)
     mixtures = find_mixtures(model)
     if not mixtures:
         remedy = 'The shipped model has some: Engine("tiny").'
@@ -228,6 +234,20 @@ def record_experts(source: Engine | CausalLM) -> Iterator[RoutingRun]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _refuse(engine: Engine) -> None:
+    """Raise BadArgumentError for engines whose layers would be recorded wrongly, or not at all."""
+    if engine.worker.graph_runner is not None:
+        remedy = "Make it with cuda_graph=False."
+        raise BadArgumentError("source", "an engine that runs every operation", "one that replays graphs", remedy)
+    # rank 0 knows its group's tokens, but its experts see those of all groups, or with DeepEP travellers
+    if engine.config.dp_size > 1:
+        got, remedy = f"dp_size {engine.config.dp_size}", "Make it with dp_size=1: tokens choose the same experts."
+        raise BadArgumentError("source", "an engine whose experts see one group's tokens", got, remedy)
+    if engine.config.enable_two_batch_overlap:
+        remedy = "Make it without enable_two_batch_overlap: tokens choose the same experts."
+        raise BadArgumentError("source", "an engine that runs whole passes", "one that runs halves in turns", remedy)
 
 
 def find_mixtures(model: nn.Module) -> list[Mixture]:

@@ -18,6 +18,7 @@ from sglab.engine.errors import BadArgumentError
 from sglab.layers.collectives import Collective, CollectiveLog, PassStart
 from sglab.layers.shards import Shard
 from sglab.serving import Engine
+from sglab.serving.ranks import RankDiedError
 from sglab.workbench.batch import Batch
 from sglab.workbench.prompt_batch import prompt_batch
 
@@ -74,7 +75,7 @@ class Joint:
         return one.nbytes
 
 
-@dataclass
+@dataclass(repr=False)
 class RanksRun:
     """What `record_ranks` or `record_exchange` saw.
 
@@ -83,6 +84,7 @@ class RanksRun:
         size, dp_size, ep_size: ranks, groups that attend apart, ranks that share experts out.
         shards: of each rank what it holds. joints: every collective, in order of its first start.
         passes: of each pass what each rank says of it.
+        lost: why nothing is there, where ranks noted something and one has ended since; empty otherwise.
     """
 
     title: str
@@ -94,6 +96,10 @@ class RanksRun:
     shards: list[list[Shard]] = field(default_factory=list)
     joints: list[Joint] = field(default_factory=list)
     passes: list[list[PassStart]] = field(default_factory=list)
+    lost: str = ""
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(self.described())}>"
 
     def described(self) -> tuple[str, str]:
         """A title and its sizes, for lists."""
@@ -103,7 +109,7 @@ class RanksRun:
         return [joint for joint in self.joints if joint.step == step]
 
     def layer_batch(self, layer: int) -> Batch:
-        """What a layer attends to in the first recorded prefill, whole: for PageTable, OnlineSoftmax, SplitKV.
+        """What a layer attends to in the first recorded prefill, of all groups: for PageTable, OnlineSoftmax, SplitKV.
 
         Args:
             layer: its number in the model.
@@ -111,11 +117,13 @@ class RanksRun:
         Raises:
             BadArgumentError: no prefill without cached prefixes was recorded, or no model was named.
         """
-        prompts = next((one.tokens for starts in self.passes for one in starts if one.tokens), None)
-        if prompts is None or not self.model:
+        of_a_group = max(1, self.size // self.dp_size)  # ranks, with the same prompts
+        prompts = ([ids for one in starts[::of_a_group] for ids in one.tokens] for starts in self.passes)
+        first = next((each for each in prompts if each), None)
+        if first is None or not self.model:
             remedy = "Record an engine from its first request on."
             raise BadArgumentError("run", "a recorded prefill of whole prompts", "none", remedy)
-        return prompt_batch([list(ids) for ids in prompts], self.model, layer)
+        return prompt_batch([list(ids) for ids in first], self.model, layer)
 
 
 @contextmanager
@@ -127,8 +135,10 @@ def record_ranks(engine: Engine) -> Iterator[RanksRun]:
     Raises:
         BadArgumentError: an engine of one process, one that replays graphs (a replay calls no layer that a collective
             could be named after), or one that is recorded already.
-        RankDiedError: a rank has ended.
+        RankDiedError: a rank has ended; what it noted went with it, and what the others did says nothing alone.
     """
+    if not isinstance(engine, Engine):
+        raise BadArgumentError("engine", "an engine", type(engine).__name__, "Make it with Engine(…, tp_size=2).")
     if engine.ranks is None:
         remedy = "Make it with Engine(…, tp_size=2)."
         raise BadArgumentError("engine", "an engine on several ranks", "one process", remedy)
@@ -137,7 +147,8 @@ def record_ranks(engine: Engine) -> Iterator[RanksRun]:
         raise BadArgumentError("engine", "an engine on several ranks without graphs", "one with graphs", remedy)
     config, ranks, execution = engine.config, engine.ranks, engine._execution
     ways = [f"tp {config.tp_size}"]
-    ways += [f"dp {config.dp_size}"] * (config.dp_size > 1) + [f"ep {config.ep_size}"] * (config.ep_size > 1)
+    more = {"dp": config.dp_size, "ep": config.ep_size, "dcp": config.dcp_size, "cp": config.attn_cp_size}
+    ways += [f"{name} {size}" for name, size in more.items() if size > 1]
     backend = "nccl" if ranks.world.device_type == "cuda" else "gloo"
     title = f"{engine.model_name}, {', '.join(ways)}"
     run = RanksRun(title, config.tp_size, config.dp_size, config.ep_size, backend, engine.model_name)
@@ -145,7 +156,11 @@ def record_ranks(engine: Engine) -> Iterator[RanksRun]:
     try:
         yield run
     finally:
-        found = execution.submit(lambda: ranks.stop_recording(engine.model)).result()
+        try:
+            found = execution.submit(lambda: ranks.stop_recording(engine.model)).result()
+        except RankDiedError as error:
+            run.lost = f"{error} Each rank keeps what it notes, so that what this one noted is gone with it."
+            raise
         join_logs(run, [log for log, _ in found])
         run.shards = [shards for _, shards in found]
 

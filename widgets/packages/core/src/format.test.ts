@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { address, bytes, count, duration, percent, plural } from "./format";
+import { address, bytes, count, duration, listed, percent, plural } from "./format";
 
 test("counts are grouped, and agree with their noun", () => {
   expect(count(14823)).toBe("14,823");
@@ -36,3 +36,7 @@ test.each([
 ])("%f ns are %s", (value, text) => expect(duration(value)).toBe(text));
 
 test("addresses name their space", () => expect(address("smem", 0x1a00)).toBe("smem+0x1a00"));
+
+test("several are listed with one and", () => {
+  expect([[], [0], [0, 1], ["a", "b", "c"]].map(listed)).toEqual(["", "0", "0 and 1", "a, b and c"]);
+});

@@ -12,6 +12,12 @@ export function plural(value: number, noun: string, nouns = `${noun}s`): string 
   return `${count(value)} ${value === 1 ? noun : nouns}`;
 }
 
+/** "0", "0 and 1", "0, 1 and 3". */
+export function listed(each: readonly (string | number)[]): string {
+  const all = each.map(String);
+  return [all.slice(0, -1).join(", "), ...all.slice(-1)].filter((part) => part !== "").join(" and ");
+}
+
 /** Bytes in powers of two: "1.5 KiB". */
 export function bytes(value: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -61,6 +61,12 @@ export class Tabs {
     this.opened(wanted);
   }
 
+  /** Opens the tab after the one that is open, however that was opened; after the last the first. */
+  next(): void {
+    const here = this.tabs.findIndex(({ id }) => id === this.current);
+    this.open((this.tabs[(here + 1) % this.tabs.length] as Tab).id);
+  }
+
   /** Shows how much there is behind a tab. */
   count(id: string, count: number, alarming = false): void {
     const button = this.#buttons.get(id);

@@ -62,8 +62,9 @@ export class BlocksView {
   }
 
   draw(shown: BlocksShown): void {
+    const before = this.#shown;
     this.#shown = shown;
-    const { recorded, width, height } = shown;
+    const { recorded, width, height, standing } = shown;
     const { block } = recorded.shown;
     const cellWidth = Math.max(LEAST, Math.min(WIDEST, Math.floor((width - LEFT - 20) / block)));
     this.#note.textContent = blocksNote(recorded, cellWidth >= WITH_NUMBER);
@@ -80,6 +81,8 @@ export class BlocksView {
     if ((Object.keys(geometry) as (keyof typeof geometry)[]).every((key) => now[key] === geometry[key]))
       this.#grid.redraw();
     else this.#grid.setGeometry(geometry);
+    if (before?.recorded === recorded && before.standing.blocks !== standing.blocks && standing.blocks)
+      this.#grid.reveal({ row: standing.blocks - 1 });
   }
 
   #choiceAt({ row, column }: Cell): number {

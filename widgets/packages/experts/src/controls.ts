@@ -38,7 +38,9 @@ export function makeControls(
       const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
       fill(pass, upTo(passes.length), shown.step, (at) => {
         const one = passes[at];
-        return one ? `${one.number} · ${one.mode.toLowerCase()}, ${format.plural(one.tokens, "token")}` : "";
+        return one
+          ? `${one.number} · ${one.mode.toLowerCase().replaceAll("_", " ")}, ${format.plural(one.tokens, "token")}`
+          : "";
       });
       fill(layer, upTo(layers.length), shown.layer, (at) => String(layers[at]?.layer));
       const divisors = upTo(experts + 1).filter((ranks) => ranks > 0 && experts % ranks === 0 && ranks <= 64);

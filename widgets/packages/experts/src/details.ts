@@ -3,20 +3,29 @@
 import { definitions, format, h } from "@sglab/core";
 import { choiceScore, choicesOf, groupOf, keepsGroup, loadOf, type Recorded } from "./data";
 import { segmentsOf } from "./ranks_view";
-import { blocksSentence } from "./steps";
+import { blocksSentence, type Phase } from "./steps";
 import { tokenName } from "./words";
 
 const LISTED = 12;
 
-export function tokenDetails(recorded: Recorded, token: number): HTMLElement[] {
+/** `run`: the token's phases that have run; nothing is told of the others. */
+export function tokenDetails(recorded: Recorded, token: number, run: readonly Phase[]): HTMLElement[] {
   const { rule, scores, logits } = recorded;
-  const chosen = new Map(choicesOf(recorded, token).map(({ expert, weight }) => [expert, weight]));
+  const heading = h("div", { class: "sg-heading" }, tokenName(recorded, token));
+  if (!run.length) return [heading, h("p", { class: "sg-note" }, "Not routed yet.")];
+  const has = (phase: Phase) => run.includes(phase);
+  const choices = has("choose") ? choicesOf(recorded, token) : [];
+  const chosen = new Map(choices.map(({ expert, weight }) => [expert, weight]));
+  const leftOut = (expert: number) =>
+    rule.groups > 1 && has("groups") && !keepsGroup(recorded, token, groupOf(recorded, expert));
+  const score = (expert: number) => scores[token * rule.experts + expert] as number;
+  const raised = (expert: number) =>
+    has("bias") || !rule.biased ? choiceScore(recorded, token, expert) : score(expert);
   const order = Array.from({ length: rule.experts }, (_, expert) => expert).sort(
     (a, b) =>
       Number(chosen.has(b)) - Number(chosen.has(a)) ||
-      Number(keepsGroup(recorded, token, groupOf(recorded, b))) -
-        Number(keepsGroup(recorded, token, groupOf(recorded, a))) ||
-      choiceScore(recorded, token, b) - choiceScore(recorded, token, a),
+      Number(leftOut(a)) - Number(leftOut(b)) ||
+      raised(b) - raised(a),
   );
   const heads = [
     "",
@@ -30,7 +39,7 @@ export function tokenDetails(recorded: Recorded, token: number): HTMLElement[] {
   const rows = order.slice(0, LISTED).map((expert) => {
     const at = token * rule.experts + expert;
     const group = groupOf(recorded, expert);
-    const out = !keepsGroup(recorded, token, group);
+    const out = leftOut(expert);
     const weight = chosen.get(expert);
     return h(
       "tr",
@@ -39,15 +48,15 @@ export function tokenDetails(recorded: Recorded, token: number): HTMLElement[] {
       h("td", {}, `e${expert}`),
       ...(rule.groups > 1 ? [h("td", {}, String(group))] : []),
       h("td", {}, (logits[at] as number).toFixed(2)),
-      h("td", {}, (scores[at] as number).toFixed(3)),
-      ...(rule.biased ? [h("td", {}, choiceScore(recorded, token, expert).toFixed(3))] : []),
-      h("td", {}, weight === undefined ? "" : weight.toFixed(3)),
+      h("td", {}, score(expert).toFixed(3)),
+      ...(rule.biased ? [h("td", {}, has("bias") ? raised(expert).toFixed(3) : "")] : []),
+      h("td", {}, weight === undefined || !has("weigh") ? "" : weight.toFixed(3)),
     );
   });
   const more =
-    order.length > LISTED ? [h("p", { class: "sg-note" }, `and ${order.length - LISTED} more below`)] : [];
+    order.length > LISTED ? [h("p", { class: "sg-note" }, `and ${order.length - LISTED} more`)] : [];
   return [
-    h("div", { class: "sg-heading" }, tokenName(recorded, token)),
+    heading,
     h(
       "table",
       { class: "sex-table" },

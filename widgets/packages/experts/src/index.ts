@@ -1,5 +1,6 @@
 // Experts: a mixture's routing, token by token, and what it makes: loads, blocks of a grouped GEMM, ranks.
 
+import type { Selection } from "@sglab/protocol";
 import type { EXPERTS, Shown } from "./protocol";
 import "./experts.css";
 import {
@@ -18,7 +19,7 @@ import {
   whenInSight,
 } from "@sglab/core";
 import { oneAtATime, stepsAsked } from "@sglab/engine/asking";
-import { cssGradient } from "@sglab/memory/cividis";
+import { cssGradient, NAN_COLOR } from "@sglab/memory/cividis";
 import { highest } from "./routing_view";
 import "@sglab/engine/engine_style";
 import { makeOpeners, OF_A_LAUNCH } from "@sglab/engine/openers";
@@ -32,22 +33,33 @@ const TOUR: TourStep[] = [
   { key: "ArrowRight", text: "to take the next step of a token: scores, bias, groups, choice, weights." },
   { key: "]", text: "to finish the token: its experts have an outline, and their loads grow." },
   { key: "End", text: "to route all tokens and sort their choices into blocks." },
-  { key: "b", text: "to see the blocks, with their padding; b again: ranks and EPLB. ? lists all keys." },
+  {
+    key: "b",
+    text: "to open the next tab: load, blocks with their padding, ranks and EPLB. ? lists all keys.",
+  },
 ];
 
-const TABS = ["load", "blocks", "ranks"] as const;
-
-const legendOf = (read: Recorded): LegendItem[] => [
+const scaleOf = (top: number): LegendItem =>
   legendScale(
     "score",
     cssGradient(),
-    ["0", String(Number(highest(read.scores).toPrecision(2)))],
+    ["0", String(Number(top.toPrecision(2)))],
     "The highest score of this pass has the lightest colour.",
-  ),
+  );
+
+const legendOf = (read: Recorded): LegendItem[] => [
+  ...(read.scores.every(Number.isNaN) ? [] : [scaleOf(highest(read.scores))]),
   { label: "chosen, with its weight", look: { fill: "#D55E00", hatch: "none", ink: "#000000" } },
-  { label: "its group is out; padding", mark: legendMark("hatch") },
-  { label: "edge of a group of experts", mark: legendMark("line") },
+  ...(read.rule.groups > 1
+    ? [
+        { label: "its group is out; padding", mark: legendMark("hatch") },
+        { label: "edge of a group of experts", mark: legendMark("line") },
+      ]
+    : [{ label: "padding", mark: legendMark("hatch") }]),
   { label: "mean", mark: legendMark("dashes") },
+  ...(read.scores.some(Number.isNaN)
+    ? [{ label: "NaN", look: { fill: NAN_COLOR, hatch: "none" as const, ink: "#ffffff" } }]
+    : []),
 ];
 
 function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): void {
@@ -55,7 +67,6 @@ function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): v
   let steps: Steps | undefined;
   let token: number | undefined;
   let expert: number | undefined;
-  let tab = 0;
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
     source,
@@ -66,7 +77,7 @@ function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): v
       { keys: ["ArrowDown"], label: "select the next token", run: () => stepToken(1) },
       { keys: ["ArrowUp"], label: "select the previous token", run: () => stepToken(-1) },
       { keys: ["e"], label: "select the next expert", run: () => stepExpert() },
-      { keys: ["b"], label: "next of load, blocks and ranks", run: () => nextTab() },
+      { keys: ["b"], label: "next of load, blocks and ranks", run: () => view.nextTab() },
       ...(source.live
         ? [
             { keys: ["."], label: "next pass", run: () => stepPass(1) },
@@ -106,20 +117,22 @@ function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): v
     draw.schedule();
   }
 
+  /** Of this pass the one that is selected elsewhere, or again by Ctrl+Z. */
+  function tokenOf({ request, token: position, tokens = 1 }: Selection): number | undefined {
+    if (position === undefined || tokens !== 1) return undefined;
+    const at = recorded?.tokens.findIndex((one) => one.request === request && one.position === position);
+    return at === undefined || at < 0 ? undefined : at;
+  }
+
   function stepToken(step: number): void {
     const count = recorded?.tokens.length ?? 0;
-    const from = token ?? (step > 0 ? -1 : count);
+    const from = token ?? steps?.standing(transport.position).token ?? (step > 0 ? -1 : count);
     pick(Math.max(0, Math.min(count - 1, from + step)), undefined);
   }
 
   function stepExpert(): void {
     const count = recorded?.rule.experts ?? 1;
     pick(token, expert === undefined ? 0 : (expert + 1) % count);
-  }
-
-  function nextTab(): void {
-    tab = (tab + 1) % TABS.length;
-    view.open(TABS[tab] as (typeof TABS)[number]);
   }
 
   const stepPass = stepsAsked(
@@ -135,9 +148,9 @@ function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): v
   disposer.add(transport.changed.on(() => draw.schedule()));
   const inSight = whenInSight(frame.root, disposer);
   disposer.add(
-    selection.on((_, origin) => {
+    selection.on((value, origin) => {
       if (origin === frame) return;
-      token = undefined;
+      token = tokenOf(value);
       inSight("selection", draw.schedule);
     }),
   );

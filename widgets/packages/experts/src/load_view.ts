@@ -59,9 +59,10 @@ export class LoadView {
   ): void {
     const height = Math.max(CHART.least, Math.min(CHART.most, Math.floor((room - HEADINGS) / 2)));
     const pass = loadOf(recorded, standing.routed);
+    const passes = recorded.passes.length;
     this.#loads = { pass, run: recorded.load };
-    this.#passTitle.textContent = `This pass, ${standing.routed} of ${format.plural(recorded.tokens.length, "token")} routed${standing.routed ? `: ${told(pass)}` : ""}`;
-    this.#runTitle.textContent = `All ${format.plural(recorded.passes.length, "pass", "passes")}: ${told(recorded.load)}`;
+    this.#passTitle.textContent = `This pass, ${standing.routed} of ${format.plural(recorded.tokens.length, "token")}${standing.routed ? `: ${told(pass)}` : " routed"}`;
+    this.#runTitle.textContent = `${passes === 1 ? "The only pass" : `All ${format.count(passes)} passes`}: ${told(recorded.load)}`;
     bars(this.#pass, pass, recorded, expert, width, height, "Tokens per expert in this pass");
     bars(this.#run, recorded.load, recorded, expert, width, height, "Tokens per expert in the whole run");
   }

@@ -122,7 +122,17 @@ function drawRanks(svg: SVGSVGElement, spread: Spread, load: readonly number[], 
         group.append(
           s(
             "text",
-            { x: x + wide / 2, y: y + 14, "text-anchor": "middle", fill: shown.ink, class: "sex-name" },
+            {
+              x: x + wide / 2,
+              y: y + 14,
+              "text-anchor": "middle",
+              fill: shown.ink,
+              class: "sex-name",
+              // a hatch would go through it
+              ...(shown.hatch === "none"
+                ? {}
+                : { stroke: shown.fill, "stroke-width": 4, "paint-order": "stroke" }),
+            },
             copies > 1 && wide >= 2 * LABEL_FROM ? `e${expert} ×${copies}` : `e${expert}`,
           ),
         );

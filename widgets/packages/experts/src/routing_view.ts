@@ -15,7 +15,7 @@ import {
 import { colorOf, inkFor } from "@sglab/memory/cividis";
 import type { Numbers } from "@sglab/protocol";
 import { choiceScore, choicesOf, groupOf, keepsGroup, type Recorded } from "./data";
-import type { Standing } from "./steps";
+import { lookedAt, type Standing } from "./steps";
 import { tokenName } from "./words";
 
 const HEIGHT = 22;
@@ -85,7 +85,8 @@ export class RoutingView {
         headerHeight: TOP,
         maxHeight: height,
       });
-    const row = shown.token ?? standing.token;
+    const stepped = before?.recorded === recorded; // not what opens at its end: one begins to read at the top
+    const row = shown.token ?? (stepped ? lookedAt(standing) : standing.token);
     const column = before?.expert === shown.expert ? undefined : shown.expert;
     if (row !== undefined && (before?.standing.now !== standing.now || before?.token !== shown.token))
       this.grid.reveal(column === undefined ? { row } : { row, column });
@@ -101,6 +102,8 @@ export class RoutingView {
       context.strokeStyle = theme.border;
       context.lineWidth = 1;
       context.strokeRect(x + 0.5, y + 0.5, width, height);
+      if (row === token || column === expert)
+        this.#paintSelection(context, { x, y, width, height }, row === token, column === expert, theme);
       return;
     }
     const grouped = done || under === "groups" || under === "choose" || under === "weigh";
@@ -234,6 +237,6 @@ export class RoutingView {
 /** Above zero, so that a scale up to it has a length. */
 export function highest(scores: Numbers): number {
   let top = 1e-9;
-  for (const score of scores) top = Math.max(top, score);
+  for (const score of scores) if (score > top) top = score; // no NaN: it would leave all others without a colour
   return top;
 }

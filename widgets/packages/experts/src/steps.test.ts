@@ -3,7 +3,8 @@ import { blocksNote } from "./blocks_view";
 import { choicesOf, imbalance, keepsGroup, loadOf, type Recorded } from "./data";
 import { expertFacts } from "./details";
 import { segmentsOf } from "./ranks_view";
-import { blocksSentence, phasesOf, Steps } from "./steps";
+import { highest } from "./routing_view";
+import { blocksSentence, lookedAt, phasesOf, phasesRun, Steps } from "./steps";
 
 /** Three tokens, four experts in two groups, one expert each; blocks of two. */
 function recorded(change: Partial<Recorded["rule"]> = {}): Recorded {
@@ -54,6 +55,23 @@ describe("moments", () => {
     expect(steps.standing(15)).toMatchObject({ routed: 3, blocks: 0 });
     expect(steps.standing(16)).toMatchObject({ routed: 3, blocks: 1 });
     expect(steps.standing(17)).toMatchObject({ routed: 3, blocks: 2 });
+  });
+
+  it("say what of a token has run, and which token to look at", () => {
+    const read = recorded();
+    const at = (position: number, token: number) =>
+      phasesRun(read, new Steps(read).standing(position), token).length;
+    expect([at(0, 0), at(1, 0), at(3, 0), at(5, 0), at(7, 0), at(7, 1), at(7, 2), at(17, 2)]).toEqual([
+      0, 1, 3, 5, 5, 2, 0, 5,
+    ]);
+    expect([0, 7, 10, 17].map((position) => lookedAt(new Steps(read).standing(position)))).toEqual([
+      0, 1, 1, 2,
+    ]);
+  });
+
+  it("name more than two groups as one does", () => {
+    const read = { ...recorded({ groups: 4, topkGroup: 3 }), kept: Uint8Array.of(1, 1, 0, 1) };
+    expect(new Steps(read).describe(3)).toContain("groups 0, 1 and 3 of 4 are the best");
   });
 
   it("are told in sentences, none twice", () => {
@@ -113,4 +131,8 @@ it("copies share an expert's load", () => {
     "in order on": "rank 0",
     "by EPLB on": "rank 0, rank 1 ×2",
   });
+});
+
+it("a NaN among scores leaves the others their scale", () => {
+  expect(highest(Float32Array.of(0.25, Number.NaN, 0.75))).toBe(0.75);
 });

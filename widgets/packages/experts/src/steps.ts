@@ -32,6 +32,18 @@ export function phasesOf({ rule }: Recorded): Phase[] {
   return [...phases, "choose", "weigh"];
 }
 
+/** Of a token those that have run. */
+export function phasesRun(recorded: Recorded, { routed, token, phase }: Standing, of: number): Phase[] {
+  const all = phasesOf(recorded);
+  if (of < routed) return all;
+  return of === token && phase ? all.slice(0, all.indexOf(phase) + 1) : [];
+}
+
+/** The token under way, or the last that is routed. */
+export function lookedAt({ token, routed }: Standing): number {
+  return token ?? Math.max(0, routed - 1);
+}
+
 export class Steps {
   readonly moments: Moment[] = [];
   /** Where each token's routing ends, then each expert's blocks. */
@@ -118,7 +130,7 @@ export class Steps {
         const kept = Array.from({ length: rule.groups }, (_, g) => g).filter((g) =>
           keepsGroup(recorded, moment.token, g),
         );
-        return `${who}groups ${kept.join(" and ")} of ${rule.groups} are the best; the experts of the others are out.`;
+        return `${who}groups ${format.listed(kept)} of ${rule.groups} are the best; the experts of the others are out.`;
       }
       case "choose":
         return `${who}the best ${rule.topK} are ${choices.map(({ expert }) => `e${expert} (${choiceScore(recorded, moment.token, expert).toFixed(3)})`).join(", ")}.`;

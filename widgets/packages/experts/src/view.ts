@@ -7,7 +7,7 @@ import { expertDetails, tokenDetails } from "./details";
 import { LoadView } from "./load_view";
 import { RanksView } from "./ranks_view";
 import { RoutingView } from "./routing_view";
-import type { Standing } from "./steps";
+import { lookedAt, phasesRun, type Standing } from "./steps";
 
 const HEADING = { least: 26, below: 5 }; // px: of one line, and its margin
 const TABS = 34;
@@ -15,6 +15,7 @@ const NOTE = 46;
 const LEAST = 180;
 const MOST = 760;
 const TWO_COLUMNS = 590; // px of the view
+const OF_ONE_COLUMN = 0.6; // of its height for the tokens: what is below them begins in sight
 const GAP = 12;
 
 export interface Shown {
@@ -30,7 +31,7 @@ export interface Actions {
 
 export interface View {
   draw(shown: Shown): void;
-  open(tab: "load" | "blocks" | "ranks"): void;
+  nextTab(): void;
 }
 
 export function makeView(frame: Frame, disposer: Disposer, theme: () => Theme, actions: Actions): View {
@@ -63,17 +64,20 @@ export function makeView(frame: Frame, disposer: Disposer, theme: () => Theme, a
     const height = Math.min(MOST, Math.max(LEAST, frame.room() - 8));
     title.textContent = `Tokens × experts: ${rule.scoring} scores, the ${rule.topK} chosen`;
     const heading = Math.max(HEADING.least, title.offsetHeight + HEADING.below); // it wraps in a narrow page
-    routing.draw({ recorded, standing, token, expert, width, height: height - heading });
+    const rows = wide ? height - heading : Math.max(LEAST, Math.floor(OF_ONE_COLUMN * height) - heading);
+    routing.draw({ recorded, standing, token, expert, width, height: rows });
     if (tabs.current === "load") load.draw(recorded, standing, expert, width, height - TABS);
     if (tabs.current === "blocks")
       blocks.draw({ recorded, standing, token, expert, width, height: height - TABS - NOTE });
     if (tabs.current === "ranks") ranks.draw(recorded, expert, width, theme().dark);
-    const looked = token ?? standing.token ?? Math.max(0, standing.routed - 1);
+    const looked = token ?? lookedAt(standing);
     frame.details.replaceChildren(
       ...(expert !== undefined ? expertDetails(recorded, expert, standing.routed) : []),
-      ...(token === undefined && expert !== undefined ? [] : tokenDetails(recorded, looked)),
+      ...(token === undefined && expert !== undefined
+        ? []
+        : tokenDetails(recorded, looked, phasesRun(recorded, standing, looked))),
     );
   }
 
-  return { draw, open: (tab) => tabs.open(tab) };
+  return { draw, nextTab: () => tabs.next() };
 }

@@ -121,7 +121,9 @@ export class Tab extends Panel {
         run: this.events.runCells,
       });
     else
-      this.#say(`${spelled(widget)} was opened on something without a name; open it again from the panel.`);
+      this.#say(
+        `${why} ${spelled(widget)} was opened on something without a name; open it again from the panel.`.trim(),
+      );
   }
 
   async #open(notebook: NotebookKernel): Promise<void> {

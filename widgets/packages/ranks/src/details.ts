@@ -22,7 +22,7 @@ export function jointDetails(recorded: Recorded, at: number): HTMLElement[] {
   if (joint.what) rows.unshift(["for", joint.what]);
   return [
     h("div", { class: "sg-heading" }, `${at + 1}. ${NAMES[joint.kind]}`),
-    h("p", { class: "sg-note" }, reason(joint, recorded.passes[recorded.step])),
+    h("p", { class: "sg-note" }, reason(joint, recorded.passes[recorded.step], recorded.joints)),
     definitions(rows),
     timesTable(recorded, at),
     ...exchange(recorded, at),

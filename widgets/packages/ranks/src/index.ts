@@ -20,7 +20,7 @@ import { oneAtATime, stepsAsked } from "@sglab/engine/asking";
 import "@sglab/engine/engine_style";
 import { makeOpeners, OF_A_BATCH, OF_A_LAUNCH } from "@sglab/engine/openers";
 import { layerOf, type Recorded, readRun } from "./data";
-import { KIND_LOOKS } from "./looks";
+import { kindsOf } from "./looks";
 import { layersOf } from "./shards_view";
 import { trackOf } from "./steps";
 import type { Axis } from "./timeline_view";
@@ -38,13 +38,10 @@ const TOUR: TourStep[] = [
 ];
 
 const OPENED = [...OF_A_BATCH.filter(({ widget }) => widget !== "OnlineSoftmax"), ...OF_A_LAUNCH];
-const TABS = ["collectives", "shards"] as const;
 
-const LEGEND = (): LegendItem[] => [
-  { label: "all-reduce", look: KIND_LOOKS.all_reduce },
-  { label: "all-gather", look: KIND_LOOKS.all_gather },
-  { label: "all-to-all", look: KIND_LOOKS.all_to_all },
-  { label: "send", look: KIND_LOOKS.send },
+/** Of what the pass has. */
+const legendOf = ({ joints }: Recorded): LegendItem[] => [
+  ...kindsOf(joints).map(({ names, look }) => ({ label: names.join(", "), look })),
   { label: "waits for the last rank", mark: legendMark("dashes") },
   { label: "computes", mark: legendMark("shade") },
   { label: "now", mark: legendMark("cursor") },
@@ -54,7 +51,6 @@ function render({ el, source, disposer }: Context<typeof RANKS>): void {
   let recorded: Recorded | undefined;
   let axis: Axis = "time";
   let layer = "0";
-  let tab = 0;
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
     source,
@@ -68,7 +64,7 @@ function render({ el, source, disposer }: Context<typeof RANKS>): void {
         label: "over time, or in order",
         run: () => setAxis(axis === "time" ? "order" : "time"),
       },
-      { keys: ["w"], label: "collectives, or shards of the weights", run: () => nextTab() },
+      { keys: ["w"], label: "collectives, or shards of the weights", run: () => view.nextTab() },
       ...(source.live
         ? [
             { keys: ["."], label: "next pass", run: () => stepPass(1) },
@@ -98,7 +94,6 @@ function render({ el, source, disposer }: Context<typeof RANKS>): void {
     source.call("open_widget", { widget, layer: Number(layer) }),
   );
   frame.more.append(attention, ...openers.buttons, openers.made);
-  frame.setLegend(LEGEND());
   const view = makeView(frame, disposer, theme, (joint) => transport.goTo(joint + 1));
   const draw = framed(() => {
     if (!recorded || frame.view.clientWidth === 0) return; // drawn when it is laid out
@@ -131,11 +126,6 @@ function render({ el, source, disposer }: Context<typeof RANKS>): void {
     if (next !== undefined) setLayer(next);
   }
 
-  function nextTab(): void {
-    tab = 1 - tab;
-    view.open(TABS[tab] as (typeof TABS)[number]);
-  }
-
   const stepPass = stepsAsked(
     () => source.get("step"),
     () => source.get("passes").length,
@@ -155,12 +145,13 @@ function render({ el, source, disposer }: Context<typeof RANKS>): void {
     () => readRun(source),
     (read) => {
       recorded = read;
+      frame.setLegend(legendOf(read));
       pass.replaceChildren(
         ...read.passes.map(({ number, modes, tokens }, at) =>
           h(
             "option",
             { value: at },
-            `${number} · ${modes.join(", ").toLowerCase()}, ${format.plural(
+            `${number} · ${modes.join(", ").toLowerCase().replaceAll("_", " ")}, ${format.plural(
               tokens.reduce((sum, each) => sum + each, 0),
               "token",
             )}`,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { exchanged, layerOf, metAt, type Recorded, sharesOf, spanOf } from "./data";
+import { kindsOf } from "./looks";
 import type { Joint, Weight } from "./protocol";
 import { layersOf } from "./shards_view";
 import { trackOf } from "./steps";
@@ -91,6 +92,11 @@ describe("words", () => {
     );
     const padded = { number: 0, modes: ["DECODE"], tokens: [3, 1], padding: "MAX_LEN", rows: 6 };
     expect(reason(joint("x", { what: "gather, MAX_LEN" }), padded)).toContain("6 rows, 2 of padding");
+    const rows = joint("x", { kind: "all_gather", what: "rows of the prompts" });
+    const keys = joint("x", { kind: "all_gather", moduleClass: "RadixAttention" });
+    expect(reason(rows, pass)).toContain("sends the rows of its own");
+    expect(reason(keys, pass, [rows, keys])).toContain("keys and values of its own");
+    expect(reason(keys, pass, [keys])).toContain("Ranks share the keys of each request");
   });
 
   it("give the rule of the bytes", () => {
@@ -142,4 +148,10 @@ it("bytes of one table have one unit", () => {
   expect(unit).toBe("KiB");
   expect([Number.NaN, 0, 16, 65_536, 1_047_552].map(write)).toEqual(["", "0", "0.0156", "64", "1023"]);
   expect(commonUnit([0, 112]).unit).toBe("B");
+});
+
+it("a legend has the kinds of its pass, and those of one look together", () => {
+  const kinds = (["send", "all_reduce", "reduce_scatter"] as const).map((kind) => joint("x", { kind }));
+  expect(kindsOf(kinds).map(({ names }) => names)).toEqual([["all-reduce", "reduce-scatter"], ["send"]]);
+  expect(kindsOf([])).toEqual([]);
 });

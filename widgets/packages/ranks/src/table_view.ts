@@ -6,12 +6,15 @@ import { micros, NAMES, shortName } from "./words";
 
 const HEADS = ["", "collective", "of", "shape on each rank", "leaves a rank", "waited", "took"] as const;
 
+const HEAD = 22; // px: of the table, which stays above its rows
+
 const LISTED = 3; // shapes of so many ranks are all written
 
 export class TableView {
   readonly element = h("div", { class: "srk-table-box" });
   #of: Recorded | undefined;
   #rows: HTMLTableRowElement[] = [];
+  #now: HTMLElement | undefined;
 
   constructor(press: (joint: number) => void) {
     this.element.addEventListener("click", (event) => {
@@ -22,7 +25,10 @@ export class TableView {
 
   draw(recorded: Recorded, position: number, height: number): void {
     this.element.style.setProperty("--srk-height", `${height}px`);
-    if (this.#of !== recorded) this.#fill(recorded);
+    if (this.#of !== recorded) {
+      this.#fill(recorded);
+      this.#now = undefined;
+    }
     this.#of = recorded;
     this.#rows.forEach((row, at) => {
       row.dataset.now = String(at === position - 1);
@@ -30,7 +36,13 @@ export class TableView {
     });
     const now = this.#rows[position - 1];
     const box = this.element;
-    if (now && (now.offsetTop < box.scrollTop + 22 || now.offsetTop + 22 > box.scrollTop + box.clientHeight))
+    const before = this.#now;
+    this.#now = now ?? this.#rows[0];
+    if (now && before && before !== now && getComputedStyle(box).overflowY === "visible") follow(before, now);
+    else if (
+      now &&
+      (now.offsetTop < box.scrollTop + 22 || now.offsetTop + 22 > box.scrollTop + box.clientHeight)
+    )
       box.scrollTop = now.offsetTop - box.clientHeight / 2;
   }
 
@@ -62,6 +74,20 @@ export class TableView {
       ),
     );
   }
+}
+
+/** Where panes stand one below the other and scroll together: on from a row that is in sight. Who reads what is below, stays. */
+function follow(before: HTMLElement, now: HTMLElement): void {
+  let box = before.parentElement;
+  const scrolls = (each: HTMLElement) =>
+    each.scrollHeight > each.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(each).overflowY);
+  while (box && !scrolls(box)) box = box.parentElement;
+  if (!box) return;
+  const { top, bottom } = box.getBoundingClientRect();
+  const [from, to] = [before.getBoundingClientRect(), now.getBoundingClientRect()];
+  if (from.bottom <= top || from.top >= bottom) return;
+  if (to.bottom > bottom) box.scrollTop += to.bottom - bottom;
+  else if (to.top < top + HEAD) box.scrollTop -= top + HEAD - to.top;
 }
 
 /** "9 × 192", or each where ranks differ: "9 × 192, 4 × 192"; of many ranks the least and the most rows: "83–107 × 256". */

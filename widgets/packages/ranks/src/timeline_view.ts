@@ -30,6 +30,7 @@ export interface TimelineShown {
 export class TimelineView {
   readonly element: HTMLElement;
   #svg = s("svg", { role: "img", "data-picture": true });
+  #labels = s("g");
   #recorded: Recorded | undefined;
 
   constructor(tooltip: Tooltip, press: (joint: number) => void) {
@@ -38,6 +39,7 @@ export class TimelineView {
       { class: "srk-timeline", tabindex: 0, role: "group", "aria-label": "Ranks over time" },
       this.#svg,
     );
+    this.element.addEventListener("scroll", () => this.#keepLabels());
     const at = (event: MouseEvent) => {
       const found = (event.target as Element).closest<SVGElement>("[data-joint]");
       return found && { joint: Number(found.dataset.joint), rank: Number(found.dataset.rank) };
@@ -78,10 +80,13 @@ export class TimelineView {
     const defs = s("defs");
     const paint = new SvgPaint(defs, uniqueId("ranks"));
     const parts: SVGElement[] = [defs];
+    const labels: SVGElement[] = [
+      s("rect", { x: 0, y: 0, width: LEFT - 4, height: run.size * ROW, class: "srk-behind" }),
+    ];
     const x = (time: number) => LEFT + (inner * time) / last;
     for (let rank = 0; rank < run.size; rank++) {
       const y = rank * ROW + 4;
-      parts.push(s("text", { x: 2, y: y + 16, class: "srk-label" }, `rank ${rank}`));
+      labels.push(s("text", { x: 2, y: y + 16, class: "srk-label" }, `rank ${rank}`));
       if (axis === "time") {
         const from = x(begins[rank] ?? 0);
         const ends = joints.map((_, at) => spanOf(recorded, at, rank)?.end ?? 0);
@@ -136,13 +141,20 @@ export class TimelineView {
     }
     if (axis === "time") parts.push(...timeAxis(last, x, run.size * ROW));
     else parts.push(...orderAxis(names, cell, run.size * ROW));
-    svg.replaceChildren(...parts);
+    this.#labels.replaceChildren(...labels);
+    svg.replaceChildren(...parts, this.#labels);
     if (axis === "order" && now) {
       const at = LEFT + position * cell;
       const box = this.element;
       if (at - cell < box.scrollLeft || at > box.scrollLeft + box.clientWidth)
         box.scrollLeft = at - box.clientWidth / 2;
     }
+    this.#keepLabels();
+  }
+
+  /** Names of ranks stay at the left, whatever is scrolled to. */
+  #keepLabels(): void {
+    this.#labels.setAttribute("transform", `translate(${this.element.scrollLeft} 0)`);
   }
 
   #describe(at: number, rank: number): string | undefined {
@@ -184,6 +196,7 @@ function timeAxis(last: number, x: (time: number) => number, y: number): SVGElem
 
 /** Without digits that all ticks share. */
 function tick(time: number, step: number): string {
+  if (step >= 500_000) return `${(time / 1e6).toFixed(1).replace(/\.0$/, "")} s`;
   if (step >= 1000) return `${(time / 1000).toFixed(step >= 10_000 ? 0 : 1).replace(/\.0$/, "")} ms`;
   return `${time.toFixed(0)} µs`;
 }

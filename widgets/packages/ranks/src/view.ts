@@ -21,7 +21,7 @@ export interface Shown {
 
 export interface View {
   draw(shown: Shown): void;
-  open(tab: "collectives" | "shards"): void;
+  nextTab(): void;
 }
 
 export function makeView(
@@ -52,7 +52,7 @@ export function makeView(
     const pass = recorded.passes[recorded.step];
     const tokens = pass?.tokens.join(" + ") ?? "";
     const apart = recorded.run.dpSize > 1 && pass?.padding ? `, ${pass.padding}` : "";
-    title.textContent = `Pass ${pass?.number}, ${pass?.modes.join(" and ").toLowerCase()} of ${tokens} tokens${apart}: ranks over ${axis === "time" ? "measured time" : "the order of collectives"}`;
+    title.textContent = `Pass ${pass?.number}, ${pass?.modes.join(" and ").toLowerCase().replaceAll("_", " ")} of ${tokens} tokens${apart}: ranks over ${axis === "time" ? "measured time" : "the order of collectives"}`;
     timeline.draw({ recorded, position, axis, width: frame.view.clientWidth });
     const height = Math.min(MOST, Math.max(LEAST, frame.room() - BESIDE - timeline.height));
     const module = recorded.joints[position - 1]?.module ?? "";
@@ -61,5 +61,5 @@ export function makeView(
     frame.details.replaceChildren(...jointDetails(recorded, position - 1));
   }
 
-  return { draw, open: (tab) => tabs.open(tab) };
+  return { draw, nextTab: () => tabs.next() };
 }

@@ -53,10 +53,16 @@ export function wrapped(name: string, most: number): string[] {
   return [name.slice(0, end).trimEnd(), second];
 }
 
-/** Why a layer needs it. */
-export function reason(joint: Joint, pass: PassInfo | undefined): string {
+const ROWS = "rows of the prompts"; // as Python names them
+
+/** Why a layer needs it. `joints`: all of its pass. */
+export function reason(joint: Joint, pass: PassInfo | undefined, joints: readonly Joint[] = []): string {
   const { kind, what, moduleClass } = joint;
   if (what.startsWith("gather")) return gathering(pass);
+  if (what === ROWS)
+    return "Ranks share the prompts' new tokens: each sends the rows of its own, as many as the rank with the most has, and gets all the others'.";
+  if (moduleClass === "RadixAttention" && joints.some((other) => other.what === ROWS))
+    return "Ranks share the prompts' new tokens: each has made keys and values of its own, and gets all the others' for its cache.";
   if (what === "dispatch: counts") return "Each rank tells the others how many rows it will send.";
   if (what === "dispatch: rows") return "Tokens go to the ranks of their experts, once to each rank.";
   if (what.startsWith("dispatch: rows"))
