@@ -5,6 +5,7 @@ import "./online_softmax.css";
 import {
   type Context,
   defineWidget,
+  failure,
   framed,
   h,
   historyOf,
@@ -186,7 +187,7 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
       model.load(read);
       draw.now();
     } catch (error) {
-      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
+      frame.setPlaceholder(failure(source, error));
     }
   }
 

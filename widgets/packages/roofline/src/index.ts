@@ -6,6 +6,7 @@ import "./roofline.css";
 import {
   type Context,
   defineWidget,
+  failure,
   framed,
   h,
   makeFrame,
@@ -270,9 +271,7 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
       frame.setPlaceholder(null);
       read();
     })
-    .catch((error: Error) =>
-      frame.setPlaceholder({ kind: "error", text: error.message, remedy: "Run the cell again." }),
-    );
+    .catch((error: Error) => frame.setPlaceholder(failure(source, error)));
 }
 
 function trackOf(spots: readonly Spot[], machine: string): Track {

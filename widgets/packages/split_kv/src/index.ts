@@ -5,6 +5,7 @@ import "./split_kv.css";
 import {
   type Context,
   defineWidget,
+  failure,
   framed,
   h,
   historyOf,
@@ -291,7 +292,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
       const read = await readPlans(source);
       if (!asker.busy) show(read);
     } catch (error) {
-      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
+      frame.setPlaceholder(failure(source, error));
     }
   }
 
