@@ -52,7 +52,7 @@ export interface View {
 }
 
 function keptStops(state: State | undefined): KeptStop[] {
-  return (state?.stops ?? []).map(({ id, cta, warp, enabled }) => ({ id, cta, warp, enabled }));
+  return (state?.stops ?? []).map(({ id, cta, warp, when, enabled }) => ({ id, cta, warp, when, enabled }));
 }
 
 export function makeView({
