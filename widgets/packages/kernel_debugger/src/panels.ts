@@ -82,7 +82,7 @@ function condition(stop: StopPoint, edit: Edit): HTMLElement | undefined {
   if (stop.kind === "watch" || stop.kind === "phase") return undefined;
   const field = h("input", {
     type: "text",
-    class: "kd-when",
+    class: "sg-input kd-when",
     value: stop.when ?? "",
     placeholder: "%r5 == 3",
     title: "Stops only where a lane holds such values: %r5 == 3, %f1 == nan, lane < 4 and %r5 > 0x10",
