@@ -45,6 +45,7 @@ function render({ el, source, selection, disposer }: Context<typeof RADIX_TREE>)
   const lines = new Lines<Op>(source, (op) => states.add(op));
   let selected: number | undefined;
   const history = historyOf(disposer);
+  let stood = -1; // where the operation's path was scrolled to
   let order: number[] = [];
   let tallest = 0;
   let room = ""; // what `tallest` was measured in
@@ -130,8 +131,8 @@ function render({ el, source, selection, disposer }: Context<typeof RADIX_TREE>)
 
   function showSelected(node: number | undefined): void {
     draw.now();
-    if (node !== undefined) picture.reveal(node);
     if (states.ops.length) transport.refresh();
+    if (node !== undefined) picture.reveal(node);
   }
 
   const pageOf = (node: number | undefined) => states.at(index()).get(node ?? -1)?.pages[0]?.[0];
@@ -265,6 +266,8 @@ function render({ el, source, selection, disposer }: Context<typeof RADIX_TREE>)
   disposer.add(
     transport.changed.on(() => {
       draw.now();
+      if (transport.position === stood) return; // what was selected stays in sight
+      stood = transport.position;
       const last = states.ops[index()]?.path?.at(-1);
       if (last !== undefined) picture.reveal(last);
     }),
