@@ -230,7 +230,7 @@ def test_a_request_chosen_in_the_scheduler_marks_its_nodes_in_the_tree(page: Pag
     path.write_text(html_page([Scheduler(run), tree], "One engine"), encoding="utf-8")
     page.goto(path.as_uri())
     board, drawn = page.locator(".sg-widget").nth(0), page.locator(".sg-widget").nth(1)
-    choice = board.get_by_label("Request", exact=True)
+    choice = board.get_by_role("combobox", name="Request", exact=True)
     op = next(op for op in reversed(run.tree.ops) if op.kind == "insert" and op.path)
     choice.select_option(label=op.rid)
     lit = drawn.locator(".srt-node:not(.srt-dim):has(.srt-selected)")
