@@ -2,11 +2,13 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -127,7 +129,10 @@ class PySession {
   nb::object wgmma_at(std::int64_t cta, std::uint32_t warp, std::uint32_t lane, std::uint32_t reg,
                       std::uint64_t position);
 
-  std::uint32_t break_code(const std::vector<std::uint32_t>& pcs, std::int64_t cta, std::int64_t warp);
+  // Of a condition: a register's name or "lane", a comparison, and a number, whole or (the last) not.
+  using PyCondition = std::tuple<std::string, std::string, std::optional<std::int64_t>, double>;
+  std::uint32_t break_code(const std::vector<std::uint32_t>& pcs, std::int64_t cta, std::int64_t warp,
+                           const std::vector<PyCondition>& conditions);
   std::uint32_t break_watch(const std::string& space, std::uint64_t begin, std::uint64_t bytes, bool reads,
                             bool writes, std::int64_t cta);
   std::uint32_t break_tensor_watch(std::uint32_t column, std::uint32_t columns, std::int64_t cta);

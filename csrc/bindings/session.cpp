@@ -149,7 +149,8 @@ void sglab::bindings::register_session(nb::module_& module) {
       .def("wgmma_at", &PySession::wgmma_at, "cta"_a, "warp"_a, "lane"_a, "register"_a, "position"_a)
       .def("last", &PySession::last)
       .def("next", &PySession::next)
-      .def("break_code", &PySession::break_code, "pcs"_a, "cta"_a, "warp"_a)
+      .def("break_code", &PySession::break_code, "pcs"_a, "cta"_a, "warp"_a,
+           "conditions"_a = std::vector<PySession::PyCondition>{})
       .def("break_watch", &PySession::break_watch, "space"_a, "begin"_a, "bytes"_a, "reads"_a, "writes"_a,
            "cta"_a)
       .def("break_tensor_watch", &PySession::break_tensor_watch, "column"_a, "columns"_a, "cta"_a)

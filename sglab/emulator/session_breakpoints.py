@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
+from sglab.emulator.conditions import conditions
 from sglab.emulator.listeners import Listeners
 from sglab.emulator.session_log import SessionLog
 from sglab.emulator.session_state import CtaName, SessionState, WarpName
@@ -35,12 +36,14 @@ class SessionBreakpoints:
         file: str | None = None,
         opcode: str | None = None,
         cta: CtaName | None = None,
+        when: str | None = None,
     ) -> int:
         """Stops before instructions of a source line, of a PTX line, or whose mnemonic starts like `opcode`
         ("bar.", "st.global"). Given several, an instruction must match all. `warp` and `cta` limit it to some warps.
 
         Args:
             file: where several source files have the line: the end of its path.
+            when: only where a lane about to execute it holds such values: "%r5 == 3", "lane < 4 and %f1 == nan".
 
         Returns:
             a number for `unbreak`.
@@ -50,7 +53,7 @@ class SessionBreakpoints:
         at_line = f"{source[0].rsplit('/', 1)[-1]}:{line}" if source else ""
         at_ptx = "" if ptx_line is None else f"PTX line {ptx_line}"
         label = ", ".join(filter(None, (at_line, at_ptx, opcode)))
-        return self.break_code(pcs, warp, cta, label=label, source=source)
+        return self.break_code(pcs, warp, cta, label=label, source=source, when=when)
 
     def break_code(
         self,
@@ -61,12 +64,14 @@ class SessionBreakpoints:
         label: str = "",
         source: tuple[str, int] | None = None,
         listed: bool = True,
+        when: str | None = None,
     ) -> int:
         """Stops before these instructions, given by pc, an index in `code`; see `break_at`.
 
         Args:
             label, source: how `breakpoints` has it.
             listed: whether it does.
+            when: see `break_at`.
         """
         if isinstance(warp, Warp):
             of_cta: int | None = warp.cta.linear
@@ -75,14 +80,17 @@ class SessionBreakpoints:
             of_cta = None if cta is None and warp is None else self._state.index_of(cta, running=False)
         pcs = tuple(_integer("pcs", pc, 0, len(self._state.code) - 1) for pc in pcs)
 
+        held = [] if when is None else conditions(when)
+
         def arm() -> int:
-            return self._session.break_code(pcs, *(-1 if name is None else name for name in (of_cta, warp)))
+            warps = (-1 if name is None else name for name in (of_cta, warp))
+            return self._state.ask(self._session.break_code, pcs, *warps, held)
 
         if not listed:
             return arm()
         lines = sorted({self._state.code.rows[pc][0] for pc in pcs})
         label = label or (f"PTX line {lines[0]}" if len(lines) == 1 else f"{len(lines)} PTX lines")
-        return self._list(arm, "code", label, pcs=pcs, source=source, cta=of_cta, warp=warp)
+        return self._list(arm, "code", label, pcs=pcs, source=source, cta=of_cta, warp=warp, when=when or "")
 
     def watch(
         self,

@@ -129,6 +129,7 @@ class Breakpoint:
         pcs: of a code breakpoint.
         source: its file and line, if it was set by line.
         cta, warp: whom it stops; None for all.
+        when: what a lane must hold, as it was written; empty: anything.
     """
 
     number: int
@@ -138,6 +139,7 @@ class Breakpoint:
     source: tuple[str, int] | None = None
     cta: int | None = None
     warp: int | None = None
+    when: str = ""
 
 
 @dataclass(frozen=True)

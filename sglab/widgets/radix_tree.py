@@ -75,6 +75,8 @@ class RadixTree(LinesWidget, StepOpener):
 
     def _show(self) -> None:
         log = self.tree_log
+        for rid in () if self.recording is None else self.recording.reqs:
+            self._number(rid)  # as Scheduler numbers them, so that they have its colours
         lines = [self._line(op) for op in log.ops[self.count :]]
         first = log.ops[0]
         size = first.free + first.evictable + first.protected if self.recording is None else self.recording.pool_size

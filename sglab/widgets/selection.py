@@ -10,6 +10,7 @@ import traitlets
 
 FACETS = {
     "request": int,
+    "rid": str,
     "page": int,
     "slot": int,
     "token": int,
@@ -29,8 +30,9 @@ FACETS = {
 class Selection(traitlets.HasTraits):
     """What is selected, as a dict of facets: `{"request": 1, "page": 12}`. Observe `value` to hear of changes.
 
-    Facets: request, page, slot, token (with tokens: how many from there on), split, work, cta, sm, warp, barrier,
-    address, moment (with launch: whose; `widget.launch_name` names it. Without one, every launch's).
+    Facets: request (its number in a batch), rid (its name, which it keeps in an engine), page, slot, token (with
+    tokens: how many from there on), split, work, cta, sm, warp, barrier, address, moment (with launch: whose;
+    `widget.launch_name` names it. Without one, every launch's).
     """
 
     value = traitlets.Dict(read_only=True)

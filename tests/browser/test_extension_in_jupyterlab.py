@@ -153,6 +153,24 @@ def test_a_tab_takes_the_whole_screen_and_closes(open_lab: Callable[..., LabNote
     assert not errors
 
 
+def test_a_tab_is_printed_without_the_jupyterlab_around_it(open_lab: Callable[..., LabNotebook]) -> None:
+    page = remember(open_lab([BATCH], width=1440, height=900)).page
+    page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    panel(page).get_by_role("button", name="Page table").click()
+    pages = tab(page, "Page table")
+    expect(pages.locator(".sg-counter")).to_be_visible()
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    expect(page.locator("#jp-menu-panel, #jp-top-panel").first).to_be_hidden()
+    expect(page.locator(".jp-NotebookPanel")).to_be_hidden()
+    on_paper = pages.bounding_box()
+    assert on_paper and on_paper["x"] < 20 and on_paper["y"] < 20 and on_paper["x"] + on_paper["width"] < 720
+    page.emulate_media(media="screen")
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    expect(page.locator("#jp-menu-panel, #jp-top-panel").first).to_be_visible()
+    expect(page.locator(".sglab-printed")).to_have_count(0)
+
+
 def test_a_recording_is_saved_and_opens_without_a_kernel(
     open_lab: Callable[..., LabNotebook], lab_server: LabServer
 ) -> None:

@@ -170,6 +170,27 @@ def test_a_breakpoint_is_limited_to_a_warp_and_removed(host: Host, widget: Kerne
     expect(page.get_by_role("tab", name="Breakpoints", exact=True)).to_be_visible()
 
 
+def test_a_breakpoint_asks_for_values_and_says_what_is_no_condition(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    source_line(page, SYNC).locator(".kd-line-number").click()
+    field = page.get_by_label("Condition of breakpoint 1")
+    field.fill("tid = 3")
+    field.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("when must compare registers or the lane with numbers")
+    expect(field).to_have_value("")
+    field.fill("lane < 0")
+    field.press("Enter")
+    expect(page.get_by_role("tab", name="Breakpoints 1")).to_be_visible()
+    host.page.wait_for_function("document.querySelector('.kd-when').value === 'lane < 0'")
+    assert [each.when for each in widget.session.breakpoints] == ["lane < 0"]
+    frame(page).press("r")
+    expect(page.locator("output.sg-sentence")).to_contain_text("The launch has ended")
+    frame(page).press("Control+z")
+    expect(field).to_have_value("")
+    frame(page).press("Shift+R")
+    expect(page.locator("output.sg-sentence")).to_contain_text("Breakpoint 1")
+
+
 def test_breakpoints_of_cells_show_in_the_page_and_the_other_way_round(host: Host, widget: KernelDebugger) -> None:
     page = show(host, widget)
     session = widget.session

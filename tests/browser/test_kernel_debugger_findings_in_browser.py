@@ -60,6 +60,22 @@ def test_the_registers_are_those_of_the_warp_that_failed(host: Host) -> None:
     expect(page.locator(".kd-warps")).to_contain_text("chosen by you")
 
 
+def test_no_other_warp_is_called_the_one_that_failed(host: Host) -> None:
+    """That of a later CTA does not run yet where one goes back to."""
+    later = PAST_END.replace(".b32 %r<2>", ".b32 %r<4>").replace(
+        "mad.wide.u32 %rd2, %r1,", "mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, 32, %r1; mad.wide.u32 %rd2, %r3,"
+    )
+    kernel = gpu.Module(later, "later.ptx")["past_end"]
+    session = kernel.session(gpu.EmulatedDevice("sm_90a"), grid=2, block=32, args=[torch.zeros(40)])
+    page = show(host, KernelDebugger(session))
+    frame(page).press("r")
+    expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 0 of CTA 1")
+    expect(page.locator(".kd-warps")).to_contain_text("the one that failed")
+    frame(page).press("Home")
+    expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 0 of CTA 0")
+    expect(page.locator(".kd-warps")).to_contain_text("nothing has run")
+
+
 def test_a_deadlock_is_drawn_as_its_circle(host: Host, axe: Callable[[Page], list[str]]) -> None:
     page = show(host, KernelDebugger(Pipeline("one_arrival").session()))
     frame(page).press("End")

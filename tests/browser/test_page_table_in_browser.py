@@ -88,7 +88,7 @@ def test_selected_requests_events_are_reached_by_shift_arrows(widget: Locator) -
     press(widget, "ArrowDown", "ArrowDown", "Shift+ArrowRight")
     expect(widget.locator(".sg-counter")).to_have_text("step 8 of 29")
     expect(widget.locator(".sg-details")).to_contain_text("Request r1")
-    assert selection.value == {"request": 1}
+    assert selection.value == {"request": 1, "rid": "r1"}
 
 
 def test_grids_are_walked_and_selected_with_the_keyboard(widget: Locator, batch: Any) -> None:
@@ -105,7 +105,7 @@ def test_grids_are_walked_and_selected_with_the_keyboard(widget: Locator, batch:
     widget.page.keyboard.press("Enter")
     expect(widget.locator(".sg-details")).to_contain_text(f"Slots {page * 64:,} … {page * 64 + 63:,}")
     expect(widget.locator(".sg-counter")).to_have_text("step 0 of 29")
-    assert selection.value == {"page": page, "request": 1, "token": 0, "tokens": 64}
+    assert selection.value == {"page": page, "request": 1, "rid": "r1", "token": 0, "tokens": 64}
 
 
 def test_edits_run_the_real_allocator(widget: Locator, batch: Any) -> None:
@@ -268,10 +268,13 @@ def test_nothing_overflows_and_axe_finds_nothing(
 def test_slash_finds_requests_tokens_pages_and_slots(widget: Locator, batch: Any, kind: str) -> None:
     page = batch.pages(1)[3]
     typed, selected = {
-        "request": ("r2", {"request": 2}),
-        "page": (f"page {page}", {"request": 1, "page": page, "token": 192, "tokens": 64}),
-        "token": ("r1 197", {"request": 1, "page": page, "slot": page * 64 + 5, "token": 197}),
-        "slot": (f"slot {page * 64 + 5}", {"request": 1, "page": page, "slot": page * 64 + 5, "token": 197}),
+        "request": ("r2", {"request": 2, "rid": "r2"}),
+        "page": (f"page {page}", {"request": 1, "rid": "r1", "page": page, "token": 192, "tokens": 64}),
+        "token": ("r1 197", {"request": 1, "rid": "r1", "page": page, "slot": page * 64 + 5, "token": 197}),
+        "slot": (
+            f"slot {page * 64 + 5}",
+            {"request": 1, "rid": "r1", "page": page, "slot": page * 64 + 5, "token": 197},
+        ),
     }[kind]
     press(widget, "/")
     widget.page.keyboard.type(typed)

@@ -154,3 +154,21 @@ def test_a_tree_of_long_prefixes_is_seen_whole_and_names_its_namespaces(host: Ho
     expect(picture.locator("[data-node]")).to_have_count(5)
     assert picture.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
     expect(picture).to_contain_text("lora-a")
+
+
+def test_what_is_selected_is_scrolled_to_and_stays_in_sight(host: Host) -> None:
+    """Also where the operation that is shown is about a node far below."""
+    host.page.set_viewport_size({"width": 600, "height": 620})
+    log = recording().tree
+    low = [i for i, op in enumerate(log.ops) if op.path and op.path[-1] == max(log.nodes_at(i + 1))]  # drawn last
+    index = max(low, key=lambda i: len(log.nodes_at(i + 1)))
+    host.show(RadixTree(recording()))
+    tree = host.page.locator("#widget .sg-widget")
+    tree.locator(".sg-slider").fill(str(index))
+    tree.press("ArrowDown")
+    for _ in range(40):
+        tree.press("ArrowUp")
+    chosen = tree.locator(".srt-node:has(.srt-selected)")
+    expect(chosen).to_have_count(1)
+    box, room = chosen.locator(".srt-selected").bounding_box(), tree.locator(".srt-scroll").bounding_box()
+    assert box and room and room["y"] - 1 <= box["y"] and box["y"] + box["height"] <= room["y"] + room["height"] + 1

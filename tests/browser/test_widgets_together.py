@@ -15,6 +15,8 @@ from sglab.widgets import (
     Barriers,
     KernelDebugger,
     PageTable,
+    RadixTree,
+    Scheduler,
     SharedMemory,
     SplitKV,
     TensorMemory,
@@ -22,6 +24,7 @@ from sglab.widgets import (
     html_page,
     selection,
 )
+from tests.support.browser.every_widget import recording
 from tests.support.browser.patience import settled
 from tests.support.browser.widget_host import Host
 from tests.support.launches.memory_sessions import corpus, product
@@ -217,3 +220,28 @@ def test_a_session_that_was_moved_after_a_selection_stays_where_it_is(host: Host
     expect(host.page.locator(".sg-counter")).to_contain_text("step 40 of")
     settled(host.page)
     assert session.now == 40
+
+
+def test_a_request_chosen_in_the_scheduler_marks_its_nodes_in_the_tree(page: Page, tmp_path: Path) -> None:
+    """By its name: a batch of some of the engine's requests numbers them otherwise."""
+    run = recording()
+    tree = RadixTree(run)
+    path = tmp_path / "engine.html"
+    path.write_text(html_page([Scheduler(run), tree], "One engine"), encoding="utf-8")
+    page.goto(path.as_uri())
+    board, drawn = page.locator(".sg-widget").nth(0), page.locator(".sg-widget").nth(1)
+    choice = board.get_by_role("combobox", name="Request", exact=True)
+    op = next(op for op in reversed(run.tree.ops) if op.kind == "insert" and op.path)
+    choice.select_option(label=op.rid)
+    lit = drawn.locator(".srt-node:not(.srt-dim):has(.srt-selected)")
+    shown = set(run.tree.nodes_at(len(run.tree.ops))) - {0}
+    expect(lit).to_have_count(len(shown & set(op.path)))
+    expect(drawn.locator(".srt-dim")).to_have_count(len(shown - set(op.path)))
+    drawn.get_by_role("tab", name="Node").click()
+    expect(drawn.get_by_role("tabpanel", name="Node")).to_contain_text(op.rid)
+    drawn.locator(f'[data-node="{op.path[-1]}"]').click()
+    expect(choice).to_have_value("")  # a node is no request
+    drawn.press("Control+z")
+    expect(choice.locator("option:checked")).to_have_text(op.rid)
+    drawn.get_by_role("tabpanel", name="Node").get_by_role("button", name=str(op.path[0]), exact=True).click()
+    expect(drawn.locator(".srt-dim")).to_have_count(0)

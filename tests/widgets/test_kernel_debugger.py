@@ -480,7 +480,7 @@ def test_breakpoints_are_put_back_as_they_were() -> None:
     for ptx_line in (first, second):
         widget.edit_stops("toggle_ptx", FOLLOW, line=ptx_line)
     state = widget.edit_stops("limit", FOLLOW, id=1, cta=0, warp=1)
-    before = [{name: row[name] for name in ("id", "cta", "warp", "enabled")} for row in state["stops"]]
+    before = [{name: row[name] for name in ("id", "cta", "warp", "when", "enabled")} for row in state["stops"]]
     assert widget.edit_stops("clear", FOLLOW)["stops"] == []
     own = session.break_at(ptx_line=third)
     again = widget.edit_stops("put_back", FOLLOW, points=before, instead=[])["stops"]

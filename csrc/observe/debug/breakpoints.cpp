@@ -88,7 +88,11 @@ void Breakpoints::refresh() {
 
 bool Breakpoints::meets(const Breakpoint& b, const Warp& w, const Inst* inst) const {
   const auto pc = static_cast<std::size_t>(inst - w.code);
-  if (b.kind == Kind::kCode) return b.code[pc] && b.filter.passes(w);
+  if (b.kind == Kind::kCode) {
+    if (!b.code[pc] || !b.filter.passes(w)) return false;
+    return b.conditions.empty() ||
+           lanes_where(b.conditions, w, static_cast<std::uint32_t>(pc), w.group_mask) != 0;
+  }
   if (only_in_front(b)) return b.code[pc] && uses_barrier(b, w, inst);
   if (b.kind != Kind::kWatch) return false;
   const AccessForm& form = forms_[pc];

@@ -6,6 +6,7 @@
 
 #include "machine/engine/observer.hpp"
 #include "machine/scheduler/stepper.hpp"
+#include "observe/debug/conditions.hpp"
 #include "observe/record/accesses.hpp"
 
 namespace sglab::emu {
@@ -40,8 +41,9 @@ struct Breakpoint {
   std::uint32_t id = 0;
   Kind kind = Kind::kCode;
   WarpFilter filter;
-  std::vector<bool> code;     // kCode, k…Use, by instruction
-  Watch watch;                // kWatch
+  std::vector<bool> code;             // kCode, k…Use, by instruction
+  std::vector<Condition> conditions;  // kCode: a lane for which all hold
+  Watch watch;                        // kWatch
   std::uint32_t barrier = 0;  // number, or shared offset of the mbarrier, in the CTA that the filter names
 };
 

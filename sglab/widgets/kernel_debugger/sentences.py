@@ -32,7 +32,7 @@ def sentence(session: Session, stop: Stop | None, point: StopPoint | None, line_
     if session.now == 0:
         return "Nothing has run yet."
     if stop is not None and stop.reason == "exited":
-        return "The warp has exited: it executes nothing more."
+        return "The warp has exited: it executes nothing more. Choose another (↓), or run on."
     ahead = stop.at if stop is not None and stop.reason == "breakpoint" else None
     if ahead is not None:
         return f"{_who(ahead)} is about to execute {_what(ahead, line_of)}."

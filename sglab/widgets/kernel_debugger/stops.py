@@ -27,6 +27,7 @@ class StopPoint:
         place: for the page: a file and line, a PTX line, or nothing.
         lines: PTX lines before which it stops.
         cta, warp: limit it to a CTA, and to a warp; None for all.
+        when: what a lane must hold, "%r5 == 3"; empty: anything.
         arm: makes it in the session and returns its number there.
     """
 
@@ -38,11 +39,12 @@ class StopPoint:
     lines: list[int] = field(default_factory=list)
     cta: int | None = None
     warp: int | None = None
+    when: str = ""
     enabled: bool = True
     number: int | None = None
 
     def row(self) -> dict[str, Any]:
-        shown = ("id", "kind", "label", "place", "lines", "cta", "warp", "enabled", "number")
+        shown = ("id", "kind", "label", "place", "lines", "cta", "warp", "when", "enabled", "number")
         return {name: getattr(self, name) for name in shown}
 
 
@@ -118,13 +120,22 @@ class StopPoints:
     def limit(self, id: int, cta: int | None, warp: int | None) -> None:
         """Has a breakpoint stop for one warp only, or for all again."""
         point = self._get(id)
-        before = (point.cta, point.warp)
+        self._change(point, cta, warp, point.when)
+
+    def condition(self, id: int, when: str) -> None:
+        """Has a breakpoint stop only where a lane holds such values, or anywhere again."""
+        point = self._get(id)
+        self._change(point, point.cta, point.warp, when.strip())
+
+    def _change(self, point: StopPoint, cta: int | None, warp: int | None, when: str) -> None:
+        """To all of these or, where they cannot be, to none."""
+        before = (point.cta, point.warp, point.when)
         self._disarm(point)
-        point.cta, point.warp = cta, warp
+        point.cta, point.warp, point.when = cta, warp, when
         try:
             self._arm(point)
         except Exception:
-            point.cta, point.warp = before
+            point.cta, point.warp, point.when = before
             self._arm(point)
             raise
 
@@ -150,7 +161,7 @@ class StopPoints:
         """Takes back what a reader has done, or does it again. Points of which neither list knows stay.
 
         Args:
-            points: id, cta, warp and enabled of those that there were.
+            points: id, cta, warp, when and enabled of those that there were.
             instead: the ids of those that there are since.
         """
         self._follow()
@@ -163,11 +174,11 @@ class StopPoints:
             if id in lost:
                 continue
             point = self._all.get(id) or self._gone.pop(id)
-            limits = each["cta"], each["warp"], each["enabled"]
-            if id in self._all and limits == (point.cta, point.warp, point.enabled):
+            limits = each["cta"], each["warp"], each["when"], each["enabled"]
+            if id in self._all and limits == (point.cta, point.warp, point.when, point.enabled):
                 continue
             self._disarm(point)
-            point.cta, point.warp, point.enabled = limits
+            point.cta, point.warp, point.when, point.enabled = limits
             self._arm(point)
             self._all[id] = point
         self._all = dict(sorted(self._all.items()))
@@ -192,7 +203,7 @@ class StopPoints:
             kind, place = "line", {"file": self._code.numbers[breakpoint.source[0]], "line": breakpoint.source[1]}
         elif len(lines) == 1:
             kind, place = "ptx", {"ptx": lines[0]}
-        limits = breakpoint.cta, breakpoint.warp
+        limits = breakpoint.cta, breakpoint.warp, breakpoint.when
         point = StopPoint(self._next, kind, breakpoint.label, lambda: 0, place, lines, *limits)
         point.number, point.arm = breakpoint.number, lambda: self._session.rebreak(breakpoint)
         if breakpoint.pcs:
@@ -208,7 +219,9 @@ class StopPoints:
         return self._insert(point)
 
     def _armed_at(self, point: StopPoint, pcs: list[int], source: tuple[str, int] | None) -> Callable[[], int]:
-        return lambda: self._session.break_code(pcs, point.warp, point.cta, label=point.label, source=source)
+        return lambda: self._session.break_code(
+            pcs, point.warp, point.cta, label=point.label, source=source, when=point.when or None
+        )
 
     def _insert(self, point: StopPoint) -> StopPoint:
         self._arm(point)

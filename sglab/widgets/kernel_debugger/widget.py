@@ -28,7 +28,10 @@ from .saved import saved_moments
 from .state import Focus, finding_row, joined, registers, shown_findings, snapshot
 from .stops import StopPoints
 
-STOP_EDITS = ("toggle_line", "toggle_ptx", "limit", "enable", "remove", "clear", "add_phase", "add_watch", "put_back")
+STOP_EDITS = (
+    *("toggle_line", "toggle_ptx", "limit", "condition", "enable", "remove", "clear"),
+    *("add_phase", "add_watch", "put_back"),
+)
 RUNS = frozenset({"run", "run_back", "to", "back_to"})
 """Moves that go to the warp that comes first: a focus that the reader pinned yields to it."""
 LOOK_AHEAD_S = 0.3

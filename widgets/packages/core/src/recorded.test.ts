@@ -23,10 +23,11 @@ beforeEach(() => {
 });
 afterEach(() => vi.unstubAllGlobals());
 
-function made(read: () => Promise<string>) {
+function made(read: () => Promise<string>, live = true) {
   let revision = 1;
   let changed = () => {};
   const source = {
+    live,
     get: (name: string) => (name === "revision" ? revision : { title: `run ${revision}` }),
     onChange: (_: string, listener: () => void) => {
       changed = listener;
@@ -82,6 +83,15 @@ test("what cannot be read is said, with what to do", async () => {
     text: "the recording is gone",
     remedy: "Run the cell again.",
   });
+});
+
+test("a file is saved again, since it has no cell to run", async () => {
+  const { frame } = made(async () => {
+    throw new Error("What was saved is damaged.");
+  }, false);
+  await settled();
+  const { remedy } = frame.setPlaceholder.mock.lastCall?.[0] ?? {};
+  expect(remedy).toBe("Save the widget again.");
 });
 
 test("another size or place draws again, until the widget is gone", async () => {

@@ -3,7 +3,13 @@
 import type { Source } from "@sglab/protocol";
 import type { framed } from "./dom";
 import type { Disposer } from "./emitter";
-import type { Frame } from "./frame";
+import type { Frame, Placeholder } from "./frame";
+
+/** What could not be read, and what helps: a cell can be run again, a file cannot. */
+export function failure(source: Pick<Source, "live">, error: unknown): Placeholder {
+  const remedy = source.live ? "Run the cell again." : "Save the widget again.";
+  return { kind: "error", text: (error as Error).message, remedy };
+}
 
 /** Reads what there is now and at every revision, and shows it; draws again when the view's size or place changes. */
 export function followRun<T>(
@@ -22,7 +28,7 @@ export function followRun<T>(
       show(run);
       draw.now();
     } catch (error) {
-      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
+      frame.setPlaceholder(failure(source, error));
     }
   };
   const resized = new ResizeObserver(() => draw.schedule());

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { momentsOf, sameSelection, selectionStore } from "./selection";
+import { momentsOf, requestsOf, sameSelection, selectionStore } from "./selection";
 
 let scopes = 0;
 const freshStore = () => selectionStore(`selection.test ${scopes++}`);
@@ -64,4 +64,19 @@ describe("moments of a launch", () => {
 test("selections are the same when all facets are", () => {
   expect(sameSelection({ cta: 1 }, { cta: 1, warp: undefined })).toBe(true);
   expect(sameSelection({ cta: 1 }, { cta: 1, warp: 0 })).toBe(false);
+});
+
+test("a request keeps its name where it has another number", () => {
+  const store = freshStore();
+  const batch = requestsOf(() => ["b", "a"], store);
+  const engine = requestsOf(() => ["a", "b", "c"], store);
+  engine.set({ request: 0, token: 3, page: 2 });
+  expect(batch.value).toEqual({ request: 1, token: 3, page: 2 });
+  expect(store.value).toEqual({ request: 0, rid: "a", token: 3, page: 2 });
+  engine.set({ request: 2, token: 3, page: 2 });
+  expect(batch.value).toEqual({ page: 2 }); // it has no such request
+  store.set({ request: 1 }); // by a widget whose requests have no names
+  expect(batch.value).toEqual({ request: 1 });
+  batch.set({ page: 4 });
+  expect(store.value).toEqual({ page: 4 });
 });

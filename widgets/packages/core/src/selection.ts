@@ -69,6 +69,35 @@ export function momentsOf(launch: string, store: SelectionStore): SelectionStore
   };
 }
 
+/**
+ * The store as a widget sees it whose requests have names: elsewhere the same request may have another number, and the same
+ * number may be another request. `names` gives the widget's own, in their order.
+ */
+export function requestsOf(names: () => readonly string[], store: SelectionStore): SelectionStore {
+  let [raw, listed, own]: [Selection, readonly string[], Selection] = [{}, [], {}];
+  const seen = (value: Selection): Selection => {
+    if (value.rid === undefined) return value;
+    const now = names();
+    if (value === raw && now === listed) return own;
+    [raw, listed, own] = [value, now, numbered(value, now.indexOf(value.rid))];
+    return own;
+  };
+  return {
+    get value() {
+      return seen(store.value);
+    },
+    set: (next, origin) => store.set({ ...next, rid: names()[next.request ?? -1] }, origin),
+    on: (listener) => store.on((value, origin) => listener(seen(value), origin)),
+  };
+}
+
+/** What is a request's alone goes with one that the widget does not have. */
+function numbered({ rid: _, request: __, ...rest }: Selection, request: number): Selection {
+  if (request >= 0) return { ...rest, request };
+  const { token: ___, tokens: ____, split: _____, ...others } = rest;
+  return others;
+}
+
 function withoutHoles(selection: Selection): Selection {
   return Object.fromEntries(
     Object.entries(selection).filter(([, value]) => value !== undefined && value !== null),

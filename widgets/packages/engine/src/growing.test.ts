@@ -18,5 +18,20 @@ test("it begins at the end and goes on with it, until one stands elsewhere or is
   const other = at(3, 3);
   const staying = new Growing(other);
   staying.standing(3);
-  expect(staying.standing(4, false)).toBe(3);
+  staying.follow(false);
+  expect(staying.standing(4)).toBe(3);
+});
+
+test("whoever steps away from the end follows no longer, until there again", () => {
+  const transport = at(9, 0);
+  const said: boolean[] = [];
+  const growing = new Growing(transport, (follows) => said.push(follows));
+  transport.goTo(growing.standing(6));
+  transport.goTo(2);
+  transport.refresh(); // nobody has moved
+  expect(said).toEqual([true, false]);
+  expect(growing.standing(7)).toBe(2);
+  growing.follow(true);
+  expect([transport.position, said.at(-1)]).toEqual([7, true]);
+  expect(growing.standing(8)).toBe(8);
 });

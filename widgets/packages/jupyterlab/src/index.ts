@@ -14,6 +14,7 @@ import { icon, iconUrl } from "./icon";
 import style from "./jupyterlab.css";
 import { kernelOf, type NotebookKernel } from "./notebook_kernel";
 import { Panel } from "./panel";
+import { printTabsAlone } from "./printing";
 import { RecordingFactory, restoreRecordings } from "./recordings";
 import { Tabs } from "./tabs";
 
@@ -50,6 +51,8 @@ const workbench: JupyterFrontEndPlugin = {
       tabs.addBeside(notebook, { path: notebook.path, widget, name: null, model });
       event.preventDefault();
     });
+
+    printTabsAlone(() => app.shell.currentWidget?.node);
 
     const panel = new Panel({
       open: (thing, widget) => {

@@ -5,7 +5,7 @@ import type { CodeModel } from "./code_model";
 import type { MBarrier, State, StopEdit, StopOptions, StopPoint } from "./protocol";
 import { barrierKey, sharedAddress } from "./words";
 
-export type Edit = (edit: StopEdit, options: StopOptions) => void;
+export type Edit = (edit: StopEdit, options: StopOptions) => Promise<void>;
 
 function button(label: string, title: string, run: () => void): HTMLButtonElement {
   const made = h(
@@ -65,15 +65,34 @@ export function stopsPanel(
       ),
       cell(place),
       cell(live ? warpChoice(state, stop, edit) : warpWords(stop)),
+      cell(live ? condition(stop, edit) : (stop.when ?? "")),
       cell(
         live ? button("✕", `Remove breakpoint ${stop.id}`, () => edit("remove", { id: stop.id })) : undefined,
       ),
     ];
   });
-  const parts = [table(["on", "no.", "where", "which warps", ""], rows)];
+  const parts = [table(["on", "no.", "where", "which warps", "when", ""], rows)];
   if (live && state.stops.length > 1)
     parts.push(button("remove all", "Remove all breakpoints", () => edit("clear", {})));
   return parts;
+}
+
+/** Values that a lane must hold; of breakpoints before instructions alone. */
+function condition(stop: StopPoint, edit: Edit): HTMLElement | undefined {
+  if (stop.kind === "watch" || stop.kind === "phase") return undefined;
+  const field = h("input", {
+    type: "text",
+    class: "sg-input kd-when",
+    value: stop.when ?? "",
+    placeholder: "%r5 == 3",
+    title: "Stops only where a lane holds such values: %r5 == 3, %f1 == nan, lane < 4 and %r5 > 0x10",
+    "aria-label": `Condition of breakpoint ${stop.id}`,
+  });
+  field.addEventListener("change", async () => {
+    await edit("condition", { id: stop.id, when: field.value });
+    field.value = stop.when ?? ""; // where it was refused: otherwise another field is here by now
+  });
+  return field;
 }
 
 function warpWords({ cta, warp }: StopPoint): string {

@@ -92,13 +92,15 @@ export interface StopPoint {
   lines: number[];
   cta: number | null;
   warp: number | null;
+  /** What a lane must hold; empty: anything. Pages saved by older versions do not say. */
+  when?: string;
   enabled: boolean;
   /** What Session.unbreak takes. */
   number: number | null;
 }
 
 /** What of a breakpoint its readers change. */
-export type KeptStop = Pick<StopPoint, "id" | "cta" | "warp" | "enabled">;
+export type KeptStop = Pick<StopPoint, "id" | "cta" | "warp" | "when" | "enabled">;
 
 export interface Watch {
   expression: string;
@@ -232,6 +234,7 @@ export type StopEdit =
   | "toggle_line"
   | "toggle_ptx"
   | "limit"
+  | "condition"
   | "enable"
   | "remove"
   | "clear"
@@ -273,6 +276,7 @@ export const KERNEL_DEBUGGER = protocol("kernel_debugger", 1, COMMON, {
         line: optional(int()),
         cta: optional(nullable(int())),
         warp: optional(nullable(int())),
+        when: optional(text()),
         enabled: optional(bool()),
         offset: optional(int()),
         expression: optional(text()),

@@ -52,7 +52,7 @@ export interface View {
 }
 
 function keptStops(state: State | undefined): KeptStop[] {
-  return (state?.stops ?? []).map(({ id, cta, warp, enabled }) => ({ id, cta, warp, enabled }));
+  return (state?.stops ?? []).map(({ id, cta, warp, when, enabled }) => ({ id, cta, warp, when, enabled }));
 }
 
 export function makeView({
@@ -251,6 +251,7 @@ export function makeView({
   function showParty(party: Party, other: Party | null): void {
     codes.markParties([party, other]);
     Object.assign(look, { cta: party.cta, warp: party.warp, group: 0 });
+    chosenBy = "reader";
     driver.go("seek", { position: party.position, ahead: true });
     if (party.pc >= 0) void codes.reveal(party.pc);
   }
@@ -282,7 +283,8 @@ export function makeView({
     }
     transport.settle(state, sentenceOf(state));
     controls.show(state, live);
-    warps.show(state, look.cta === undefined ? undefined : chosenBy);
+    const kept = look.cta === state.focus?.[0] && look.warp === state.focus?.[1]; // it may not run at this moment
+    warps.show(state, look.cta !== undefined && kept ? chosenBy : undefined);
     const lanes = group && warp && warp.groups.length > 1 ? ` · ${maskText(group[1])}` : "";
     const instruction = pc === undefined ? "" : (codes.ptx.textOf(code.ptxLine(pc)) ?? "");
     registers.show(state, warp ? `Registers of ${warpName(warp)}${lanes}` : "Registers", instruction);

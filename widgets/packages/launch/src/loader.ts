@@ -1,7 +1,7 @@
 // Brings launches to a widget: the cluster that Python publishes, over the axis that the reader chose, and the cluster that
 // the notebook's selection leads to.
 
-import type { Context, Frame, WhenInSight } from "@sglab/core";
+import { type Context, type Frame, failure, type WhenInSight } from "@sglab/core";
 import type { CommandName, Requests } from "@sglab/protocol";
 import type { AxisChoice } from "./axis_choice";
 import { type Launch, readLaunch } from "./data";
@@ -47,11 +47,7 @@ export class LaunchLoader {
       await this.#show(undefined);
       if (first) this.#follow();
     } catch (error) {
-      this.frame.setPlaceholder({
-        kind: "error",
-        text: (error as Error).message,
-        remedy: "Run the cell again.",
-      });
+      this.frame.setPlaceholder(failure(this.context.source, error));
     }
   }
 

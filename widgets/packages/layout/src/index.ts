@@ -3,6 +3,7 @@
 import {
   type Context,
   defineWidget,
+  failure,
   format,
   framed,
   h,
@@ -160,7 +161,7 @@ function render({ el, source, disposer }: Context<typeof LAYOUT>): void {
       const cells = await source.slice("cells", 0, 6);
       show(new Tile(shown, cells.data));
     } catch (error) {
-      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
+      frame.setPlaceholder(failure(source, error));
     }
   }
   source.onChange("revision", () => void read());

@@ -6,6 +6,7 @@ import {
   countUpTo,
   type Disposer,
   type Frame,
+  failure,
   type Granularity,
   type Mark,
   type Motion,
@@ -76,11 +77,7 @@ export function followSession(options: FollowOptions): Following {
         catchUp();
       })
       .catch((error: unknown) => {
-        frame.setPlaceholder({
-          kind: "error",
-          text: (error as Error).message,
-          remedy: "Run the cell again.",
-        });
+        frame.setPlaceholder(failure(source, error));
       });
   };
 

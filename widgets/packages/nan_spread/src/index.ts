@@ -3,6 +3,7 @@
 import {
   type Context,
   defineWidget,
+  failure,
   format,
   framed,
   h,
@@ -220,7 +221,7 @@ function render({ el, source, selection, disposer }: Context<typeof NAN_SPREAD>)
       transport.load(trackOf(spread), shown.first + 1);
       redraw.schedule();
     } catch (error) {
-      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
+      frame.setPlaceholder(failure(source, error));
     }
   }
   source.onChange("revision", () => void read());

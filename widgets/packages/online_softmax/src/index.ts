@@ -6,6 +6,7 @@ import {
   type Context,
   type Deed,
   defineWidget,
+  failure,
   framed,
   h,
   historyOf,
@@ -191,7 +192,7 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
       model.load(read);
       draw.now();
     } catch (error) {
-      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
+      frame.setPlaceholder(failure(source, error));
     }
   }
 

@@ -4,8 +4,10 @@ import {
   type Context,
   Disposer,
   type Frame,
+  failure,
   h,
   makeFrame,
+  requestsOf,
   Tabs,
   Transport,
   watchTheme,
@@ -59,7 +61,8 @@ export class PageTableView {
   #parts: { picture: HTMLElement; arrays: HTMLElement } | undefined;
 
   constructor(private context: Context<typeof PAGE_TABLE>) {
-    const { el, source, selection, disposer } = context;
+    const { el, source, disposer } = context;
+    const selection = requestsOf(() => source.get("names"), context.selection);
     const model = new PageTableModel(source);
     const frame = makeFrame(el, disposer, {
       source,
@@ -218,7 +221,7 @@ export class PageTableView {
 
   #showFailure(error: Error): void {
     if (this.#model.ready) this.#frame.notify("error", error.message);
-    else this.#frame.setPlaceholder({ kind: "error", text: error.message, remedy: "Run the cell again." });
+    else this.#frame.setPlaceholder(failure(this.context.source, error));
   }
 
   #showSelection(): void {

@@ -22,7 +22,10 @@ export interface Header {
 
 /** What a notebook has selected. */
 export interface Selection {
+  /** Its number in a batch. */
   request?: number;
+  /** Its name, which it has in every batch: see `requestsOf` of the core. */
+  rid?: string;
   page?: number;
   slot?: number;
   token?: number;

@@ -21,6 +21,7 @@ export interface Told {
   steps: number;
   dark: boolean;
   pick: (node: number) => void;
+  pickRequest: (request: number) => void;
   goTo: (op: number) => void;
 }
 
@@ -36,9 +37,7 @@ export function opDetails(told: Told): HTMLElement[] {
   if (op.step < steps) rows.push(["before step", count(op.step)]);
   else if (steps) rows.push(["after step", count(steps - 1)]);
   if (op.rid >= 0) {
-    const swatch = requestLink(op.rid, nameOf(requests, op.rid), dark, () =>
-      told.goTo(nextOf(states, index, op.rid)),
-    );
+    const swatch = requestLink(op.rid, nameOf(requests, op.rid), dark, () => told.pickRequest(op.rid));
     rows.push(["request", swatch]);
   }
   if (op.kind === "match" || op.kind === "insert") {
@@ -100,29 +99,58 @@ function safe(op: Op, tree: Tree): string {
   return safeText(locked, later, last);
 }
 
-export function nodeDetails(told: Told, selected: number | undefined): HTMLElement[] {
-  const { states, index, tree, requests, pageSize, dark } = told;
-  if (selected === undefined)
-    return [note("Press a node, or ↓, to see what it holds and what happened to it.")];
-  const node = tree.get(selected);
-  const events = states.of(selected);
-  const list = table(
-    ["operation", "what"],
-    events
-      .slice(-LISTED)
-      .map((at) => [
-        link(`${at} ${states.ops[at]?.kind}`, `Go to operation ${at}`, () => told.goTo(at)),
-        sentence(states.ops[at] as Op, requests, pageSize),
-      ]),
-    `Operations on node ${selected}`,
+/** Of a node, or of a request and its nodes. */
+export function selectedDetails(
+  told: Told,
+  selected: number | undefined,
+  request: number | undefined,
+  own: readonly number[],
+): HTMLElement[] {
+  if (selected !== undefined) return nodeDetails(told, selected);
+  if (request !== undefined) return requestDetails(told, request, own);
+  return [note("Press a node, or ↓, to see what it holds and what happened to it.")];
+}
+
+function requestDetails(told: Told, request: number, own: readonly number[]): HTMLElement[] {
+  const { states, tree, requests, pick } = told;
+  const name = nameOf(requests, request);
+  const held = own.map((id) => tree.get(id)).filter((node) => node !== undefined);
+  const tokens = held.reduce((sum, node) => sum + node.tokens, 0);
+  const nodes = table(
+    ["node", "tokens", "locks"],
+    held.map((node) => [
+      link(String(node.id), `Select node ${node.id}`, () => pick(node.id)),
+      count(node.tokens),
+      count(node.lock),
+    ]),
+    `Nodes of ${name}`,
   );
-  if (!node)
-    return [
-      title(`Node ${selected}`),
-      note("It is not in the tree at this moment."),
-      title("What happened to it"),
-      list,
-    ];
+  const has = held.length
+    ? [note(`In the tree: ${plural(tokens, "token")} in ${plural(held.length, "node")}.`), nodes]
+    : [note("The tree holds nothing of it at this moment.")];
+  return [title(name), ...has, ...happened(told, states.ofRequest(request), name)];
+}
+
+/** The operations around the one that is shown, which is marked. */
+function happened(told: Told, events: readonly number[], whose: string): HTMLElement[] {
+  const { states, index, requests, pageSize } = told;
+  const past = events.filter((at) => at <= index).length;
+  const from = Math.max(0, Math.min(events.length - LISTED, past - LISTED / 2));
+  const rows = events.slice(from, from + LISTED).map((at) => {
+    const go = link(`${at} ${states.ops[at]?.kind}`, `Go to operation ${at}`, () => told.goTo(at));
+    if (at === index) go.setAttribute("aria-current", "step");
+    return [go, sentence(states.ops[at] as Op, requests, pageSize)];
+  });
+  const all = events.length <= LISTED;
+  const heading = all ? "What happened to it" : `${LISTED} of ${events.length} operations, around this one`;
+  return [title(heading), table(["operation", "what"], rows, `Operations on ${whose}`)];
+}
+
+function nodeDetails(told: Told, selected: number): HTMLElement[] {
+  const { states, index, tree, requests, pageSize, dark } = told;
+  const node = tree.get(selected);
+  const list = happened(told, states.of(selected), `node ${selected}`);
+  if (!node) return [title(`Node ${selected}`), note("It is not in the tree at this moment."), ...list];
   const own = states.holders(index);
   const below = descendants(tree, selected);
   const holders = [selected, ...below].flatMap((each) => own.get(each) ?? []);
@@ -144,30 +172,18 @@ export function nodeDetails(told: Told, selected: number | undefined): HTMLEleme
   if (node.text) out.push(text);
   if (holders.length && node.parent >= 0) {
     const names = [...new Set(holders)].map((request) =>
-      requestLink(request, nameOf(requests, request), dark, () => told.goTo(nextOf(states, index, request))),
+      requestLink(request, nameOf(requests, request), dark, () => told.pickRequest(request)),
     );
     const row = Object.assign(document.createElement("div"), { className: "sge-row" });
     row.append(...names);
     out.push(title("Locked by"), row);
   }
-  return [
-    ...out,
-    title(
-      events.length > LISTED ? `The last ${LISTED} of ${events.length} operations` : "What happened to it",
-    ),
-    list,
-  ];
+  return [...out, ...list];
 }
 
 function descendants(tree: Tree, node: number): number[] {
   const below = [...tree.values()].filter(({ parent }) => parent === node).map(({ id }) => id);
   return below.flatMap((each) => [each, ...descendants(tree, each)]);
-}
-
-/** The next operation of a request; of the last one, its first. */
-function nextOf(states: TreeStates, index: number, request: number): number {
-  const mine = states.ops.flatMap((op, i) => (op.rid === request ? [i] : []));
-  return mine.find((each) => each > index) ?? mine[0] ?? index;
 }
 
 function slots(amount: number, pageSize: number): string {

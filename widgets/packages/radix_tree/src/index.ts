@@ -8,6 +8,7 @@ import {
   followRun,
   framed,
   h,
+  historyOf,
   type LegendItem,
   makeFrame,
   Tabs,
@@ -15,17 +16,19 @@ import {
   type Track,
   Transport,
   watchTheme,
+  whenInSight,
 } from "@sglab/core";
-import { Growing } from "@sglab/engine/growing";
+import { followBox } from "@sglab/engine/growing";
 import { Lines } from "@sglab/engine/lines";
 import { keepFocus } from "@sglab/engine/parts";
 import { makeStepAttention } from "@sglab/engine/step_attention";
-import { nodeDetails, opDetails, type Told } from "./details";
+import type { Selection } from "@sglab/protocol";
+import { opDetails, selectedDetails, type Told } from "./details";
 import { makePicture } from "./picture";
 import { makePool } from "./pool";
 import type { Op, RADIX_TREE } from "./protocol";
-import { layoutOf, TreeStates } from "./states";
-import { changesTree, sentence } from "./words";
+import { layoutOf, type TreeNode, TreeStates } from "./states";
+import { changesTree, nameOf, sentence } from "./words";
 
 const LEAST = 120;
 const BETWEEN = 8;
@@ -37,16 +40,22 @@ const TOUR: TourStep[] = [
   { key: "e", text: "to go to the next eviction: what went, and why." },
 ];
 
-function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
+function render({ el, source, selection, disposer }: Context<typeof RADIX_TREE>): void {
   const states = new TreeStates();
   const lines = new Lines<Op>(source, (op) => states.add(op));
   let selected: number | undefined;
+  const history = historyOf(disposer);
+  let stood = -1; // where the operation's path was scrolled to
   let order: number[] = [];
   let tallest = 0;
   let room = ""; // what `tallest` was measured in
   let built = false; // tabs open before there is anything to draw
   const transport = new Transport();
-  const growing = new Growing(transport);
+  const { growing, label: follow } = followBox(
+    transport,
+    disposer,
+    "Go to the newest operation as the engine runs",
+  );
   const frame = makeFrame(el, disposer, {
     source,
     transport,
@@ -88,24 +97,61 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     disposer.listen(button, "click", () => next(kind));
     return button;
   };
-  const follow = h("input", { type: "checkbox", checked: true });
   frame.toolbar.append(
     jump("next split", "To the next split (x)", "split"),
     jump("next eviction", "To the next eviction (e)", "evict"),
   );
-  if (source.live)
-    frame.toolbar.append(
-      h("label", { title: "Go to the newest operation as the engine runs" }, follow, "follow the run"),
-    );
+  if (source.live) frame.toolbar.append(follow);
 
   const index = () => Math.max(0, Math.min(transport.position, states.ops.length - 1));
 
+  /** A node; its first page is selected for the notebook's other widgets. Two nodes may have one page at two moments. */
   function select(node: number | undefined): void {
+    const [before, page] = [selected, pageOf(node)];
+    const was = selection.value;
+    choose(node, page === undefined ? {} : { page });
+    if (before === node) return;
+    const now = selection.value;
+    history.did({ undo: () => choose(before, was), redo: () => choose(node, now) });
+  }
+
+  function choose(node: number | undefined, value: Selection): void {
     selected = node;
+    history.quietly(() => selection.set(value, frame));
     if (node !== undefined) tabs.open("node");
+    showSelected(node);
+  }
+
+  function selectRequest(request: number): void {
+    selected = undefined;
+    selection.set({ rid: nameOf(source.get("requests"), request) }, frame);
+    tabs.open("node");
+    showSelected(states.nodesOf(request, index(), states.at(index())).at(-1));
+  }
+
+  function showSelected(node: number | undefined): void {
     draw.now();
-    if (node !== undefined) picture.reveal(node);
     if (states.ops.length) transport.refresh();
+    if (node !== undefined) picture.reveal(node);
+  }
+
+  const pageOf = (node: number | undefined) => states.at(index()).get(node ?? -1)?.pages[0]?.[0];
+
+  /** The request that is selected in the notebook, by its name: its number in a batch is another. */
+  function request(): number | undefined {
+    const at = source.get("requests").indexOf(selection.value.rid ?? "");
+    return at < 0 ? undefined : at;
+  }
+
+  /** Something was selected elsewhere: its node, or the nodes of its request. */
+  function selectedElsewhere(): void {
+    const { page = -1, rid } = selection.value;
+    const tree = states.at(index());
+    const own = states.nodesOf(request() ?? -1, index(), tree);
+    const holds = (node: TreeNode) => node.pages.some(([first, last]) => first <= page && page <= last);
+    const among = [...tree.values()].filter(({ id }) => rid === undefined || own.includes(id)); // others' pages are of their pool
+    selected = among.find(holds)?.id;
+    showSelected(selected ?? own.at(-1));
   }
 
   function stepNode(step: number): void {
@@ -158,7 +204,11 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
         const op = ops[position];
         return op ? sentence(op, source.get("requests"), source.get("page_size")) : "";
       },
-      eventsOfSelection: () => (selected === undefined ? undefined : states.of(selected)),
+      eventsOfSelection: () => {
+        const one = request();
+        if (selected !== undefined) return states.of(selected);
+        return one === undefined ? undefined : states.ofRequest(one);
+      },
     };
   }
 
@@ -170,7 +220,10 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     const before = at > 0 ? states.at(at - 1) : tree;
     const layout = layoutOf(tree, before, op.del ?? []);
     order = [...layout.places.values()].filter(({ ghost }) => !ghost).map(({ node }) => node.id);
-    const shown = { layout, op, pageSize: source.get("page_size"), selected, clock: op.clock };
+    const chosen = request();
+    const own = chosen === undefined ? [] : states.nodesOf(chosen, at, tree);
+    const lit = own.length ? new Set(own) : undefined;
+    const shown = { layout, op, pageSize: source.get("page_size"), selected, lit, clock: op.clock };
     const height = frame.room();
     pool.show(states.ops, at, tree, source.get("pool_size"), frame.view.clientWidth, theme());
     const around = pool.canvas.offsetHeight + pool.order.offsetHeight + 2 * BETWEEN; // what would go may take several lines
@@ -185,10 +238,12 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
       steps: source.get("steps"),
       dark: theme().dark,
       pick: select,
+      pickRequest: selectRequest,
       goTo: (to) => transport.goTo(to),
     };
     if (tabs.current === "op") keepFocus(opPane, opDetails({ ...told, tree: op.evicted ? tree : told.tree }));
-    if (tabs.current === "node") keepFocus(nodePane, nodeDetails({ ...told, tree }, selected));
+    if (tabs.current === "node")
+      keepFocus(nodePane, selectedDetails({ ...told, tree }, selected, chosen, own));
     attention.show(op.step, refusal(op));
     const measured = `${frame.view.clientWidth} ${height}`;
     if (measured !== room) tallest = 0;
@@ -200,11 +255,19 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
   });
   built = true;
   disposer.add(source.onChange("steps", () => draw.schedule()));
+  const inSight = whenInSight(frame.root, disposer);
+  disposer.add(
+    selection.on((_, origin) => {
+      if (origin !== frame) inSight("selection", selectedElsewhere);
+    }),
+  );
   frame.setLegend(LEGEND());
 
   disposer.add(
     transport.changed.on(() => {
       draw.now();
+      if (transport.position === stood) return; // what was selected stays in sight
+      stood = transport.position;
       const last = states.ops[index()]?.path?.at(-1);
       if (last !== undefined) picture.reveal(last);
     }),
@@ -214,7 +277,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     () => lines.read(),
     () => {
       const end = Math.max(0, states.ops.length - 1);
-      transport.load(track(), growing.standing(end, follow.checked));
+      transport.load(track(), growing.standing(end));
     },
     draw,
   );

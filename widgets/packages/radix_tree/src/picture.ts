@@ -21,6 +21,8 @@ export interface Shown {
   op: Op;
   pageSize: number;
   selected: number | undefined;
+  /** Nodes of the request that is selected, if there are any: the others are dimmed. */
+  lit: ReadonlySet<number> | undefined;
   clock: number;
 }
 
@@ -147,7 +149,7 @@ function bar(
   nodes: number,
 ): SVGElement {
   const { node, row, ghost } = place;
-  const { op, pageSize, selected } = shown;
+  const { op, pageSize, selected, lit } = shown;
   const y = row * ROW + CAPTION;
   const width = Math.max(3, node.tokens * unit);
   const onPath = op.path?.includes(node.id) ?? false;
@@ -181,7 +183,7 @@ function bar(
     );
   if (op.kind === "split" && op.path?.[0] === node.id)
     parts.push(s("path", { d: `M${x + width + GAP / 2},${y - 5} V${y + BAR + 5}`, class: "srt-cut" }));
-  if (selected === node.id)
+  if (selected === node.id || lit?.has(node.id))
     parts.push(
       s("rect", { x: x - 2, y: y - 2, width: width + 4, height: BAR + 4, rx: 3, class: "srt-selected" }),
     );
@@ -193,7 +195,8 @@ function bar(
         class: "srt-crossed",
       }),
     );
-  return s("g", { "data-node": node.id, class: "srt-node" }, ...parts);
+  const dim = lit && !lit.has(node.id) ? " srt-dim" : "";
+  return s("g", { "data-node": node.id, class: `srt-node${dim}` }, ...parts);
 }
 
 /** Above and below the text, which it would cut. */

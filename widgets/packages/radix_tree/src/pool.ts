@@ -10,6 +10,8 @@ import type { Tree, TreeNode } from "./states";
 const HEIGHT = 64;
 const BESIDE = 10; // px between the labels and the chart
 const NAMED = 8;
+const FEW = 3; // in a narrow widget, whose tree needs the room
+const NARROW = 620; // px
 
 /** Unlocked leaves, least recently used first; a node follows when all below it have left the device. */
 export function nextToGo(tree: Tree): TreeNode[] {
@@ -105,8 +107,9 @@ export function makePool(pick: (node: number) => void): Pool {
       const nothing =
         tree.size > 1 ? "Nothing could be evicted now: every node is locked." : "The tree is empty.";
       const said = next.length ? "If room is needed now, these go first:" : nothing;
+      const named = width < NARROW ? FEW : NAMED;
       const links = next
-        .slice(0, NAMED)
+        .slice(0, named)
         .map((node) =>
           link(
             `${node.id} (${format.plural(node.tokens, "token")}, used ${node.at})`,
@@ -114,7 +117,7 @@ export function makePool(pick: (node: number) => void): Pool {
             () => pick(node.id),
           ),
         );
-      const more = next.length > NAMED ? `… ${next.length - NAMED} more` : "";
+      const more = next.length > named ? `… ${next.length - named} more` : "";
       order.replaceChildren(said, ...links, more);
     },
     opAt(x) {

@@ -138,3 +138,14 @@ test("an insert that brings no page changes nothing", () => {
   expect(changesTree(op("evict", { tokens: 4 }))).toBe(false);
   expect(changesTree(op("split"))).toBe(true);
 });
+
+test("a request's nodes are those that it found or inserted last and that are still there", () => {
+  const states = grown();
+  const of = (request: number, index: number) => states.nodesOf(request, index, states.at(index));
+  expect(of(0, 1)).toEqual([1]);
+  expect(of(0, 2)).toEqual([2, 1]); // its node was split since
+  expect(of(1, 4)).toEqual([2, 3]);
+  expect(of(0, 5)).toEqual([]); // node 1 was evicted: what is above it may be anyone's
+  expect(of(7, 5)).toEqual([]);
+  expect(states.ofRequest(1)).toEqual([2, 3, 4]);
+});

@@ -17,6 +17,7 @@ export interface TreeNode {
 
 export type Tree = ReadonlyMap<number, TreeNode>;
 
+const FINDS = new Set(["match", "insert", "lock", "load"]);
 const EVERY = 64; // operations between two trees that are kept
 
 export class TreeStates {
@@ -55,6 +56,23 @@ export class TreeStates {
       }
     }
     return found;
+  }
+
+  /** The nodes that hold a request's tokens after operations 0 … index, from the first: what it last inserted or found there. */
+  nodesOf(request: number, index: number, tree: Tree): number[] {
+    const last = this.ops
+      .slice(0, index + 1)
+      .findLast(({ rid, kind, path }) => rid === request && FINDS.has(kind) && path?.length);
+    const nodes: number[] = [];
+    const deepest = last?.path?.findLast((node) => tree.has(node)); // what was below is evicted
+    for (let at = tree.get(deepest ?? -1); at && at.parent >= 0; at = tree.get(at.parent))
+      nodes.unshift(at.id);
+    return nodes;
+  }
+
+  /** The operations of a request, ascending. */
+  ofRequest(request: number): number[] {
+    return this.ops.flatMap(({ rid }, i) => (rid === request ? [i] : []));
   }
 
   /** Operations that concern a node, ascending. */

@@ -6,6 +6,7 @@ import "./roofline.css";
 import {
   type Context,
   defineWidget,
+  failure,
   framed,
   h,
   makeFrame,
@@ -341,9 +342,7 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
       frame.setPlaceholder(null);
       read();
     })
-    .catch((error: Error) =>
-      frame.setPlaceholder({ kind: "error", text: error.message, remedy: "Run the cell again." }),
-    );
+    .catch((error: Error) => frame.setPlaceholder(failure(source, error)));
 }
 
 /** The spot to show after a change: what was asked for, what was shown, or of the same run what has a place here. */

@@ -18,6 +18,7 @@ const LEAST_ROW = 9;
 const WIDEST = 48;
 const NARROWEST = 4;
 const HEADER = 18;
+const LABEL = 15; // px of the name that is selected, where rows are lower
 export const LABELS = 96;
 
 export interface BoardState {
@@ -196,14 +197,18 @@ function paintLabel(
   const small = height < 12;
   const beside = selected !== undefined && Math.abs(row - selected) === 1; // its name needs their room
   if (small && selected !== row && (row % 2 || beside)) return;
+  const tall = Math.max(height, LABEL); // over the rows beside it, which have no names then
+  const top = Math.max(HEADER, y - (tall - height) / 2);
+  if (selected === row) {
+    context.fillStyle = theme.background;
+    context.fillRect(x, top, width, tall);
+    context.strokeStyle = theme.focus;
+    context.lineWidth = 2;
+    context.strokeRect(x + 1, top + 1, width - 2, tall - 2);
+  }
   context.font = `${selected === row ? "600 " : ""}${small ? 10 : 11}px ${theme.uiFont}`;
   context.fillStyle = theme.text;
   let text = run.name(row);
   while (text.length > 4 && context.measureText(text).width > width - 8) text = `${text.slice(0, -2)}…`;
-  context.fillText(text, x + 2, y + height / 2);
-  if (selected === row) {
-    context.strokeStyle = theme.focus;
-    context.lineWidth = 2;
-    context.strokeRect(x + 1, y + 1, width - 2, height - 2);
-  }
+  context.fillText(text, x + 3, selected === row ? top + tall / 2 : y + height / 2);
 }

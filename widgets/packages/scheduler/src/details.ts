@@ -121,7 +121,7 @@ export function requestDetails(run: Run, request: number | undefined, at: number
   });
   const output = Object.assign(document.createElement("div"), {
     className: "sge-text",
-    textContent: text || "…",
+    textContent: text || (tokens ? "…" : "nothing yet"),
   });
   return [
     title(about.rid),

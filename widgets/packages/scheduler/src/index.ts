@@ -1,6 +1,6 @@
 // Scheduler: a recorded engine's requests over its steps.
 
-import { Growing } from "@sglab/engine/growing";
+import { followBox } from "@sglab/engine/growing";
 import { Lines } from "@sglab/engine/lines";
 import { keepFocus } from "@sglab/engine/parts";
 import { makeStepAttention } from "@sglab/engine/step_attention";
@@ -21,6 +21,7 @@ import {
   type Track,
   Transport,
   watchTheme,
+  whenInSight,
 } from "@sglab/core";
 import { LABELS, makeBoard } from "./board";
 import { LEAST_CHARTS, makeCharts } from "./charts";
@@ -39,14 +40,18 @@ const TOUR: TourStep[] = [
   { key: "r", text: "to read the selected request's life, step by step." },
 ];
 
-function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
+function render({ el, source, selection, disposer }: Context<typeof SCHEDULER>): void {
   const run = new Run();
   const lines = new Lines<Step>(source, (step) => run.add(step));
   let selected: number | undefined;
   let toReveal: Cell | undefined; // once the board has the size of what has come
   let built = false; // tabs open before there is anything to draw
   const transport = new Transport();
-  const growing = new Growing(transport);
+  const { growing, label: follow } = followBox(
+    transport,
+    disposer,
+    "Go to the newest step as the engine runs",
+  );
   const frame = makeFrame(el, disposer, {
     source,
     transport,
@@ -104,16 +109,17 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
   frame.details.append(tabs.element);
   const openTab = (id: string) => tabs.open(id);
 
-  const follow = h("input", { type: "checkbox", checked: true });
   const chosen = h("select", { class: "sg-select", "aria-label": "Request" });
   disposer.listen(chosen, "change", () => select(chosen.value === "" ? undefined : Number(chosen.value)));
   frame.toolbar.append(h("label", {}, "request", chosen));
-  if (source.live)
-    frame.toolbar.append(
-      h("label", { title: "Go to the newest step as the engine runs" }, follow, "follow the run"),
-    );
+  if (source.live) frame.toolbar.append(follow);
 
   function select(request: number | undefined): void {
+    selection.set(request === undefined ? {} : { rid: run.name(request) }, frame);
+    choose(request);
+  }
+
+  function choose(request: number | undefined): void {
     selected = request;
     chosen.value = request === undefined ? "" : String(request);
     if (request !== undefined) toReveal = { row: request, column: Math.max(0, transport.position - 1) };
@@ -188,6 +194,18 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
     chosen.value = selected === undefined ? "" : String(selected);
   }
 
+  /** What is selected in the notebook: by its name, since its number in a batch is another. */
+  const selectedNow = () => {
+    const at = run.requests.findIndex(({ rid }) => rid === selection.value.rid);
+    return at < 0 ? undefined : at;
+  };
+  const inSight = whenInSight(frame.root, disposer);
+  disposer.add(
+    selection.on((_, origin) => {
+      if (origin !== frame) inSight("selection", () => choose(selectedNow()));
+    }),
+  );
+  fillChoice();
   disposer.add(
     transport.changed.on(() => {
       revealNow();
@@ -208,7 +226,9 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
         frame.setPlaceholder({ kind: "empty", text, remedy });
         return;
       }
-      transport.load(track(), growing.standing(end, follow.checked));
+      selected ??= selectedNow();
+      chosen.value = selected === undefined ? "" : String(selected);
+      transport.load(track(), growing.standing(end));
     },
     draw,
   );

@@ -6,6 +6,7 @@ import {
   type Context,
   type Deed,
   defineWidget,
+  failure,
   framed,
   h,
   historyOf,
@@ -302,7 +303,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
       const read = await readPlans(source);
       if (!asker.busy) show(read);
     } catch (error) {
-      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
+      frame.setPlaceholder(failure(source, error));
     }
   }
 
