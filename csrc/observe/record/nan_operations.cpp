@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::uint32_t kUnwritten = 0x7fff7fffu;  // what the machine leaves where nothing was written
 constexpr std::uint32_t kMostRanges = 64;          // kept of one operation, in each direction
-constexpr std::uint32_t kTmemColumns = 512, kTmemLanes = 128;
 
 int bytes_of(ElementType type) {
   return element_bits(type) / 8;
@@ -124,9 +123,11 @@ std::uint32_t NanRecorder::scan(const Cluster& cluster, std::uint32_t event,
   for (const TmemRange& range : ranges) {
     if (!cluster.async->has_tmem(range.rank)) continue;
     const TensorMemory& memory = cluster.async->tmem(range.rank);
-    for (std::uint32_t c = range.column; c < range.column + range.columns && c < kTmemColumns; ++c) {
-      std::uint32_t first = kTmemLanes, last = 0;
-      for (std::uint32_t lane = range.lane; lane < range.lane + range.lanes && lane < kTmemLanes; ++lane) {
+    for (std::uint32_t c = range.column; c < range.column + range.columns && c < TensorMemory::kColumns;
+         ++c) {
+      std::uint32_t first = TensorMemory::kLanes, last = 0;
+      for (std::uint32_t lane = range.lane; lane < range.lane + range.lanes && lane < TensorMemory::kLanes;
+           ++lane) {
         const std::uint32_t cell = memory.cell(lane, c);
         std::uint8_t bytes[4];
         std::memcpy(bytes, &cell, 4);
@@ -137,9 +138,11 @@ std::uint32_t NanRecorder::scan(const Cluster& cluster, std::uint32_t event,
         first = std::min(first, lane);
         last = lane;
       }
-      if (first < kTmemLanes)
-        log_.memory.push_back({event, -1, (std::uint64_t{range.rank} * kTmemColumns + c) * kTmemLanes + first,
-                               last - first + 1, static_cast<std::uint32_t>(cluster.index), 2, written});
+      if (first < TensorMemory::kLanes)
+        log_.memory.push_back(
+            {event, -1,
+             (std::uint64_t{range.rank} * TensorMemory::kColumns + c) * TensorMemory::kLanes + first,
+             last - first + 1, static_cast<std::uint32_t>(cluster.index), 2, written});
     }
   }
   return count;

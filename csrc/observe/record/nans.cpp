@@ -15,11 +15,6 @@
 #include "machine/tensor/wgmma.hpp"
 
 namespace sglab::emu {
-namespace {
-
-constexpr std::uint32_t kTmemColumns = 512, kTmemLanes = 128;
-
-}  // namespace
 
 NanRecorder::NanRecorder(const Program& program, std::vector<FloatKind> kinds,
                          std::vector<FloatTypes::Tensor> tensors, ElementType copied, bool infinite,
@@ -198,8 +193,9 @@ void NanRecorder::fill(const Warp& w, const Unfilled& unfilled) {
 void NanRecorder::keep_columns(const Warp& w, std::uint32_t event, const EventLog::Tmem& t, bool written) {
   const std::uint32_t lane = t.address >> 16, column = t.address & 0xffff;
   for (std::uint32_t c = column; c < column + t.columns; ++c)
-    log_.memory.push_back({event, -1, (std::uint64_t{w.cta->rank} * kTmemColumns + c) * kTmemLanes + lane,
-                           t.lanes, static_cast<std::uint32_t>(w.cluster->index), 2, written});
+    log_.memory.push_back(
+        {event, -1, (std::uint64_t{w.cta->rank} * TensorMemory::kColumns + c) * TensorMemory::kLanes + lane,
+         t.lanes, static_cast<std::uint32_t>(w.cluster->index), 2, written});
 }
 
 // Bytes of the lanes that hold NaN: of vectors, the elements in the order of their registers.
