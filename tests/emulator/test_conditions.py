@@ -14,10 +14,11 @@ PTX = """
 .target sm_90a
 .address_size 64
 .entry counts(.param .u64 out) {
-  .reg .b32 %r<4>; .reg .s32 %s<2>; .reg .b64 %rd<3>; .reg .f32 %f<3>; .reg .pred %p<3>;
+  .reg .b32 %r<4>; .reg .s32 %s<2>; .reg .u16 %h<2>; .reg .b64 %rd<3>; .reg .f32 %f<3>; .reg .pred %p<3>;
   ld.param.u64 %rd1, [out];
   mov.u32 %r1, %tid.x;
   sub.s32 %s1, %r1, 40;
+  cvt.u16.u32 %h1, %r1;
   mad.wide.u32 %rd2, %r1, 4, %rd1;
   mov.u32 %r2, 0;
   setp.eq.u32 %p2, %r1, 70;
@@ -31,6 +32,7 @@ again:
   @%p1 bra again;
   st.global.u32 [%rd2], %s1;
   @%p2 st.global.u32 [%rd2], %r1;
+  st.global.u16 [%rd2], %h1;
   ret;
 }
 """
@@ -65,6 +67,9 @@ def stops(session: Session, opcode: str, when: str) -> list[tuple[int, int]]:
         ("st.global.f32", "%f1 <= 1.5", [(0, 1), (1, 1), (2, 1)]),
         ("st.global.f32", "%s1 < -39", [(0, 5)]),
         ("st.global.f32", "%s1 == 0xffffffd8", [(0, 5)]),  # the bits of -40
+        ("st.global.f32", "%h1 == 37", [(1, 5)]),
+        ("st.global.f32", "%h1 == 65573", []),  # no 16 bits are, though its lower ones are 37
+        ("st.global.f32", "%h1 >= 70 and %h1 < 70000 and %r1 < 0x100000005", [(2, 5)]),
         ("st.global.f32", "%p2 == 1", [(2, 5)]),
         ("bra", "%r2 != 5", [(0, 4), (1, 4), (2, 4)]),
     ],

@@ -61,27 +61,31 @@ bool holds(const Condition& c, const Warp& w, std::uint32_t pc, unsigned lane) {
     return compared_real(c, value_at<double>(lanes, lane));
   const std::uint64_t bits = bits_at(lanes, bytes, lane);
   const unsigned unused = 64 - 8 * bytes;
-  const std::uint64_t wanted = static_cast<std::uint64_t>(c.whole) << unused >> unused;
-  if (c.compare == Condition::Compare::kEqual) return bits == wanted;
-  if (c.compare == Condition::Compare::kUnequal) return bits != wanted;
+  const auto as_signed = static_cast<std::int64_t>(bits << unused) >> unused;
+  const auto as_unsigned = static_cast<std::int64_t>(bits);  // of 64 bits, those that are negative are large
+  const bool equal = as_signed == c.whole || as_unsigned == c.whole;
+  if (c.compare == Condition::Compare::kEqual) return equal;
+  if (c.compare == Condition::Compare::kUnequal) return !equal;
   const bool is_unsigned =
       type == Type::kU8 || type == Type::kU16 || type == Type::kU32 || type == Type::kU64;
-  if (is_unsigned) return compared(c.compare, bits, wanted);
-  return compared(c.compare, static_cast<std::int64_t>(bits << unused) >> unused, c.whole);
+  if (!is_unsigned) return compared(c.compare, as_signed, c.whole);
+  if (type == Type::kU64) return compared(c.compare, bits, static_cast<std::uint64_t>(c.whole));
+  return compared(c.compare, as_unsigned, c.whole);
 }
 
 }  // namespace
 
 std::vector<Condition::Place> places_of(const Program& program, std::string_view name) {
   std::vector<Condition::Place> found(program.places.size());
-  for (std::uint32_t pc = 0; pc < found.size(); ++pc) {
-    const ProgramFunction& owner = program.functions[program.places[pc].function];
+  for (const ProgramFunction& owner : program.functions) {
     const Function& function = program.image->module().functions[owner.source];
     for (std::uint32_t i = 0; i < function.registers.size(); ++i) {
       const Lifetime life = program.lifetimes[owner.first_register + i];
       const Ref place = program.registers[owner.first_register + i];
-      if (place == kConstantRef || 2 * pc <= life.start || life.end < 2 * pc) continue;
-      if (register_name(function, i) == name) found[pc] = {place, function.registers[i]};
+      if (place == kConstantRef || register_name(function, i) != name) continue;
+      for (std::uint32_t pc = owner.begin; pc < owner.end; ++pc) {
+        if (life.start < 2 * pc && 2 * pc <= life.end) found[pc] = {place, function.registers[i]};
+      }
     }
   }
   return found;
