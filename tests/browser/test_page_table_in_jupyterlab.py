@@ -62,7 +62,9 @@ def test_a_user_steps_edits_and_follows_other_cells(open_lab: Callable[..., LabN
     lab.page.keyboard.press("ArrowUp")
     lab.page.evaluate(DRAWN)
     lab.run(3)
-    expect(lab.page.locator(".jp-OutputArea-output", has_text="selected")).to_have_text("selected {'request': 2}\n")
+    expect(lab.page.locator(".jp-OutputArea-output", has_text="selected")).to_have_text(
+        "selected {'request': 2, 'rid': 'r2'}\n"
+    )
 
 
 def test_a_killed_kernel_shows_as_disconnected(open_lab: Callable[..., LabNotebook]) -> None:
