@@ -5,10 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, Literal
 
 from sglab.emulator.conditions import conditions
 from sglab.emulator.listeners import Listeners
+from sglab.emulator.register_types import float_types
 from sglab.emulator.session_log import SessionLog
 from sglab.emulator.session_state import CtaName, SessionState, WarpName
 from sglab.emulator.state import Breakpoint, Warp
@@ -80,7 +82,7 @@ class SessionBreakpoints:
             of_cta = None if cta is None and warp is None else self._state.index_of(cta, running=False)
         pcs = tuple(_integer("pcs", pc, 0, len(self._state.code) - 1) for pc in pcs)
 
-        held = [] if when is None else conditions(when)
+        held = [] if when is None else conditions(when, self._floats)
 
         def arm() -> int:
             warps = (-1 if name is None else name for name in (of_cta, warp))
@@ -91,6 +93,12 @@ class SessionBreakpoints:
         lines = sorted({self._state.code.rows[pc][0] for pc in pcs})
         label = label or (f"PTX line {lines[0]}" if len(lines) == 1 else f"{len(lines)} PTX lines")
         return self._list(arm, "code", label, pcs=pcs, source=source, cta=of_cta, warp=warp, when=when or "")
+
+    @cached_property
+    def _floats(self) -> frozenset[str]:
+        """Registers that are numbers to the reader, as widgets show them; compilers declare such as .b32."""
+        found = float_types(self._state.code.kernel.statements())
+        return frozenset(name for name, kind in found.items() if kind in ("f32", "f64"))
 
     def watch(
         self,

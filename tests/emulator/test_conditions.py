@@ -80,6 +80,21 @@ def test_a_breakpoint_stops_only_where_a_lane_holds_such_values(
     assert stops(session, opcode, when) == expected
 
 
+@pytest.mark.parametrize(
+    ("when", "expected"),
+    [
+        ("%f1 > 3", [(0, 2), (1, 2), (2, 2)]),
+        ("%f1 >= 3.5", [(0, 2), (1, 2), (2, 2)]),
+        ("%f1 == 3", [(0, 1), (1, 1), (2, 1)]),
+        ("%f1 == 0x40400000", [(0, 1), (1, 1), (2, 1)]),  # bits stay bits
+    ],
+)
+def test_a_float_that_is_declared_as_bits_is_compared_as_a_float(when: str, expected: list[tuple[int, int]]) -> None:
+    kernel = gpu.Module(PTX.replace(".reg .f32 %f", ".reg .b32 %f"), "counts.ptx")["counts"]
+    session = kernel.session(gpu.EmulatedDevice("sm_90a"), grid=1, block=96, args=[torch.zeros(96)])
+    assert stops(session, "st.global.f32", when) == expected
+
+
 def test_it_is_met_backwards_as_well(session: Session) -> None:
     session.break_at(opcode="st.global.f32", when="%r1 == 37 and %r2 == 2")
     forward = session.run()
