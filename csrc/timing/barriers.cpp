@@ -12,11 +12,14 @@ std::int64_t Clock::barrier_row(std::uint64_t event) const {
 }
 
 void Clock::arrival(Warp& w, std::int64_t row, double time) {
-  const auto at = static_cast<std::size_t>(row);
+  auto at = static_cast<std::size_t>(row);
   if (t_.barriers.kind[at] > kMbarrier) time += t_.costs[w.pc].latency;  // a cluster's releases memory first
   if (t_.barriers.kind[at] == kNamed) time = sms_[w.sm].barrier.serve(time, m_.barrier_arrive);
-  const std::int64_t phase = contributions_.of_barrier[at];
-  if (phase != kNoPhase) contribute(static_cast<std::uint32_t>(phase), time);
+  for (const std::uint64_t event = t_.barriers.event[at];
+       at < t_.barriers.event.size() && t_.barriers.event[at] == event; ++at) {
+    const std::int64_t phase = contributions_.of_barrier[at];
+    if (phase != kNoPhase) contribute(static_cast<std::uint32_t>(phase), time);
+  }
 }
 
 // When a warp that waits for a phase continues.

@@ -173,8 +173,9 @@ double Memory::given(double time, std::size_t copy, double latency) {
 
 double Memory::copy_in(std::uint32_t sm, double time, std::size_t copy, double latency, bool gathered) {
   const double bytes = t_.copies.bytes[copy];
-  bytes_l2_ += bytes;
   const double done = sms_[sm].copies.serve(time, bytes / m_.copy_port);
+  if (gathered && t_.copies.address[copy] == 0) return done + latency;  // zeros are written, nothing is read
+  bytes_l2_ += bytes;
   const double read = gathered ? l2_.serve(time, bytes / m_.load_rate) : given(time, copy, latency);
   return std::max({done, read, copy_in_l2(time, copy, false, gathered)}) + latency +
          translation(sms_[sm], time, t_.copies.address[copy]);

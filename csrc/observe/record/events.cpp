@@ -101,9 +101,9 @@ class Recorder {
   void keep_details(const Inst* inst, Detail detail) {
     const Warp& w = *stepper_.last().warp;
     log_.accesses.insert(log_.accesses.end(), seen_.accesses.begin(), seen_.accesses.end());
-    if (seen_.barrier) {
-      log_.barriers.push_back(*seen_.barrier);
-      if (seen_.passes) log_.barriers.back().passed = passed(w, inst, *seen_.barrier);
+    for (const EventLog::Barrier& barrier : seen_.barriers) {
+      log_.barriers.push_back(barrier);
+      if (seen_.passes) log_.barriers.back().passed = passed(w, inst, barrier);
     }
     if (detail == Detail::kTmemWait) finish_stores(w);
     if (seen_.tmem) keep_tmem(w, inst, *seen_.tmem);

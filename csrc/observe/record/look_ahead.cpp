@@ -78,6 +78,26 @@ void look_at_access(const Warp& w, const Inst* inst, const AccessForm& form, Spa
                            global ? std::uint8_t{0} : wavefronts(access, layout, form)});
 }
 
+// Lanes that arrive may name several, of several CTAs; what waits is taken for a wait at the first lane's.
+void look_at_mbarriers(const Warp& w, const Inst* inst, std::uint32_t lanes, EventLog::Barrier made,
+                       Seen& seen) {
+  std::uint64_t addresses[32];
+  lane_addresses(w, inst, addresses);
+  made.kind = static_cast<std::uint8_t>(BarrierKind::kMbarrier);
+  if (seen.passes) lanes &= -lanes;
+  for (std::uint32_t left = lanes; left != 0; left &= left - 1) {
+    made.object = static_cast<std::uint32_t>(addresses[std::countr_zero(left)]);
+    const auto same = [&](const EventLog::Barrier& other) { return other.object == made.object; };
+    if (std::ranges::any_of(seen.barriers, same)) continue;
+    const std::uint32_t rank = made.object >> kSharedRankShift, offset = made.object & kSharedOffsetMask;
+    if (rank >= w.cluster->ctas.size() || offset + 8 > w.cluster->shared_bytes) continue;
+    std::uint64_t word;
+    std::memcpy(&word, w.cluster->ctas[rank].shared + offset, sizeof word);
+    made.phase = word >> 63;
+    seen.barriers.push_back(made);
+  }
+}
+
 void look_at_barrier(const Warp& w, const Inst* inst, Detail detail, std::uint64_t event, Seen& seen) {
   const std::uint32_t lanes = active_lanes(w, inst);
   if (lanes == 0) return;
@@ -95,17 +115,10 @@ void look_at_barrier(const Warp& w, const Inst* inst, Detail detail, std::uint64
     made.kind = static_cast<std::uint8_t>(BarrierKind::kCluster);
     made.phase = w.cluster->barrier.phase;
   } else {
-    std::uint64_t addresses[32];
-    lane_addresses(w, inst, addresses);
-    made.kind = static_cast<std::uint8_t>(BarrierKind::kMbarrier);
-    made.object = static_cast<std::uint32_t>(addresses[lane]);
-    const std::uint32_t rank = made.object >> kSharedRankShift, offset = made.object & kSharedOffsetMask;
-    if (rank >= w.cluster->ctas.size() || offset + 8 > w.cluster->shared_bytes) return;
-    std::uint64_t word;
-    std::memcpy(&word, w.cluster->ctas[rank].shared + offset, sizeof word);
-    made.phase = word >> 63;
+    look_at_mbarriers(w, inst, lanes, made, seen);
+    return;
   }
-  seen.barrier = made;
+  seen.barriers.push_back(made);
 }
 
 void look_at_tensor_memory(const Warp& w, const Inst* inst, Detail detail, std::uint64_t event, Seen& seen) {
@@ -145,7 +158,7 @@ std::vector<Detail> details_of(const Program& program) {
 void look_ahead(const Warp& w, const Inst* inst, const AccessForm& form, Detail detail, std::uint64_t event,
                 Seen& seen) {
   seen.accesses.clear();
-  seen.barrier.reset();
+  seen.barriers.clear();
   seen.tmem.reset();
   if (detail == Detail::kAccess) {
     look_at_access(w, inst, form, Space::kGlobal, event, seen);

@@ -29,7 +29,7 @@ std::vector<Detail> details_of(const Program& program);
 // What was seen of an instruction before its execution: addresses and phases are those that it finds.
 struct Seen {
   std::vector<EventLog::Access> accesses;
-  std::optional<EventLog::Barrier> barrier;
+  std::vector<EventLog::Barrier> barriers;  // lanes may arrive at several mbarriers
   std::optional<EventLog::Tmem> tmem;
   bool passes = false;      // lanes continue after a phase of the barrier
   std::uint32_t lanes = 0;  // that do

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from sglab.events.tables import FAILED
+from sglab.events.tables import FAILED, MBARRIER
 from sglab.events.timing import STALLS, figures_of
 from sglab.gpu.errors import LaunchError
 from tests.support.timing import chain, events_of, kernel, record
@@ -225,3 +225,44 @@ def test_wrong_arguments_are_refused() -> None:
         log.timed("sm_90").busy("gpu", 0)
     with pytest.raises(LaunchError, match="no details"):
         record(chain("fma.rn.f32", 2), details=False).timed("sm_90")
+
+
+def test_lanes_that_arrive_at_barriers_of_several_ctas_end_the_phase_of_each() -> None:
+    body = """
+  mov.u32 %bar, memory; mov.u32 %rank, %cluster_ctarank; setp.ne.u32 %p, %t, 0;
+  @!%p mbarrier.init.shared.b64 [%bar], 1;
+  barrier.cluster.arrive; barrier.cluster.wait;
+  setp.ne.u32 %q, %rank, 0; @%q bra wait;
+  mov.u32 %n, 0;
+work:
+  div.rn.f32 %f, %f, %f; add.u32 %n, %n, 1; setp.lt.u32 %q, %n, 50; @%q bra work;
+  setp.lt.u32 %q, %t, 2;
+  @%q mapa.shared::cluster.u32 %far, %bar, %t;
+  @%q mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%far];
+wait:
+  mbarrier.try_wait.parity.shared.b64 %q, [%bar], 0; @!%q bra wait;
+  barrier.cluster.arrive; barrier.cluster.wait;
+"""
+    registers = ".reg .f32 %f; .reg .b32 %bar, %rank, %n, %far; .reg .pred %q;"
+    log = record(kernel(body, registers, 8), grid=2, cluster=2)
+    arrival = events_of(log, "mbarrier.arrive")
+    assert log.barriers.object[np.isin(log.barriers.event, arrival)].tolist() == [1024, 1024 | 1 << 24]
+    timed = log.timed("sm_90")
+    waits = events_of(log, "mbarrier.try_wait")
+    assert set(log.cta[waits]) == {0, 1}
+    assert timed.end[waits].min() > timed.start[arrival].min()
+    assert timed.phases[log.phases.kind == MBARRIER].min() > timed.start[arrival].min()
+
+
+def test_copies_that_only_write_zeros_read_nothing() -> None:
+    body = """
+  mov.u32 %bar, memory; mad.lo.u32 %bar, %t, 16, %bar;
+  cp.async.cg.shared.global [%bar], [%out], 16, %size;
+  cp.async.commit_group; cp.async.wait_group 0;
+"""
+    registers = ".reg .b32 %bar, %size; mov.u32 %size, {};"
+    read = {
+        size: record(kernel(body, registers.format(size), 512)).timed("sm_90").l2_bytes  # of each lane
+        for size in (0, 16)
+    }
+    assert read == {0: 0, 16: 512}
