@@ -131,7 +131,7 @@ describe("words", () => {
   });
 
   it("say of a part that has padding alone", () => {
-    const part = { name: "", axis: "vocab", ids: [] as number[] };
+    const part = { name: "", axis: "vocab" as const, ids: [] as number[] };
     expect(told({ ...part, start: 96, stop: 96, whole: 96 })).toBe("none: padding");
     expect(told({ ...part, start: 64, stop: 96, whole: 96 })).toBe("64–95 of 96");
   });
