@@ -192,8 +192,8 @@ def described(thing: Any, number: int) -> Thing | None:
     if kind == "points":
         return Thing(number, kind, thing.label, f"{thing.origin}, {thing.work.nbytes:,.0f} bytes", OF_POINTS)
     if kind == "engine":
-        if thing.config.dp_size > 1:
-            return None  # no widget shows the schedulers of several groups
+        if thing.ranks is not None:
+            return None  # no widget shows the schedulers of groups, of which there may be one
         detail = f"{thing.model_name}, {len(thing.history):,} steps, {thing.scheduler.allocator.size:,} KV slots"
         graphs = thing.worker.graph_runner is not None
         return Thing(number, kind, type(thing.model).__name__, detail, OF_AN_ENGINE if graphs else OF_AN_ENGINE[:2])

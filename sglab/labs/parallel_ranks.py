@@ -26,7 +26,7 @@ def collectives_of(run: RanksRun, step: int) -> str:
         groups.setdefault((one.kind, one.what or f"of {one.module_class}"), []).append(joint)
     lines = []
     for (kind, what), joints in groups.items():
-        moved = sum(joint.moved for joint in joints)
+        moved = max(sum(joint.left(rank) for joint in joints) for rank in range(run.size))
         wait = max(joint.met - joint.start for joint in joints) / 1e3
         lines.append(
             f"{len(joints):3} × {kind:11} {what:26} {moved:8,} bytes leave a rank, longest wait {wait:,.0f} µs"

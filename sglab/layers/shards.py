@@ -90,8 +90,9 @@ def _shard(name: str, module: nn.Module) -> Shard | None:
     elif isinstance(module, VocabParallelEmbedding):
         if isinstance(module, ParallelLMHead) and module.tied:
             return None
-        whole = module.rows * module.tp.size
-        kind, parts = "vocab", (Part("", "vocab", module.first, module.first + module.rows, whole),)
+        whole = module.num_embeddings
+        first, last = (min(each, whole) for each in (module.first, module.first + module.rows))
+        kind, parts = "vocab", (Part("", "vocab", first, last, whole),)
     elif isinstance(module, FusedMoE):
         places = len(module.location.physical_to_logical)
         first = module.tp.ep_rank * module.location.per_rank

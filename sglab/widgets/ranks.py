@@ -14,6 +14,7 @@ from sglab.workbench.recorders.ranks import Joint, RanksRun
 from .base import asset, command
 from .opening import Opener, of_batch
 from .page_table import PageTable
+from .page_table_text import plural
 
 
 class Ranks(Opener):
@@ -71,8 +72,8 @@ class Ranks(Opener):
         run = self.recorded
         arguments.integer("step", step, 0, len(run.passes) - 1, f"{len(run.passes)} passes were recorded.")
         joints = run.of_pass(step)
-        moved = sum(joint.moved for joint in joints)
-        subject = f"{run.title}: pass {step} of {len(run.passes)}, {len(joints)} collectives, {_binary(moved)} a rank"
+        count = plural(len(joints), "collective")
+        subject = f"{run.title}: pass {step} of {len(run.passes)}, {count}, {_sent(run, joints)} a rank"
         title = f"Measured on {run.size} processes with {run.backend}; bytes are those of the ring algorithm"
         self.publish(
             pass_tensors(run, step),
@@ -113,6 +114,12 @@ def pass_tensors(run: RanksRun, step: int) -> dict[str, np.ndarray]:
             for peer, size in zip(one.ranks, one.parts, strict=False):
                 parts[at, rank, peer] = size
     return {"times": times, "parts": parts, "begins": (np.array(starts, dtype=np.float64) - origin) / 1e3}
+
+
+def _sent(run: RanksRun, joints: list[Joint]) -> str:
+    """What leaves a rank in a pass, of the ranks with the least and the most."""
+    sent = [sum(joint.left(rank) for joint in joints) for rank in range(run.size)]
+    return " to ".join(dict.fromkeys(_binary(each) for each in (min(sent), max(sent))))
 
 
 def _binary(count: int) -> str:

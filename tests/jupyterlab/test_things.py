@@ -67,10 +67,12 @@ def test_what_recorders_of_the_engine_give_opens_their_widgets() -> None:
     assert (row.kind, row.names) == ("run", [])
 
 
-def test_an_engine_of_several_groups_is_left_out_and_the_others_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("groups", [1, 2])
+def test_an_engine_of_ranks_is_left_out_and_the_others_are_listed(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has a scheduler per group, which no widget shows."""
     monkeypatch.setattr(Ranks, "_start", fork_follower)
-    with sglab.Engine("tiny", device="cpu", tp_size=2, dp_size=2, max_total_tokens=256, page_size=16) as engine:
+    options = {"tp_size": 2, "dp_size": groups, "max_total_tokens": 256, "page_size": 16}
+    with sglab.Engine("tiny", device="cpu", **options) as engine:
         rows = listed({"engine": engine, "ranks": RanksRun("tp 2", 2, 1, 1, "gloo")})
     assert [row.names for row in rows] == [["ranks"]]
 

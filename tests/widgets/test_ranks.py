@@ -22,8 +22,11 @@ def test_rows_are_the_collectives_of_the_pass_in_order() -> None:
     joints = run.of_pass(1)
     assert [each["module"] for each in widget.joints] == [joint.any.module for joint in joints]
     assert [each["moved"] for each in widget.joints] == [joint.moved for joint in joints]
-    shown = re.search(r"([\d.]+) KiB a rank", widget.header["subject"])
-    assert shown and float(shown[1]) == pytest.approx(sum(joint.moved for joint in joints) / 1024, rel=0.01)
+    shown = re.search(r"([\d.]+) KiB to ([\d.]+) KiB a rank", widget.header["subject"])
+    apart = sum(joint.any.nbytes for joint in joints if "send" in (one.kind for one in joint.on.values()))
+    together = sum(joint.moved for joint in joints) - apart
+    assert shown and float(shown[1]) == pytest.approx(together / 1024, rel=0.01)
+    assert float(shown[2]) == pytest.approx((together + apart) / 1024, rel=0.01), "rank 1 sends its logits besides"
     times = widget._tensors["times"].array
     assert times.shape == (len(joints), 2, 2)
     for at, joint in enumerate(joints):

@@ -82,6 +82,8 @@ def test_shards_of_all_ranks_are_the_whole_weights_once(tmp_path: Path, monkeypa
             assert shards[0] == shards[1]
         elif kind == "expert":
             assert [shard.parts[0].ids for shard in shards] == [(0, 1), (2, 3)]
+    vocabulary = [(one.parts[0].start, one.parts[0].stop, one.parts[0].whole) for one in by_name["lm_head"]]
+    assert vocabulary == [(0, 64, 96), (64, 96, 96)], "rows beyond it are padding"
     with sglab.Engine(tmp_path, device="cpu", dtype="float32", max_total_tokens=64) as alone:
         whole = sum(one.numel() * 4 for one in alone.model.parameters())
     assert max(sum(one.nbytes for one in shards) for shards in run.shards) < whole

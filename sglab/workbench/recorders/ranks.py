@@ -58,8 +58,14 @@ class Joint:
 
     @property
     def moved(self) -> int:
-        """Bytes that leave a rank, of the ring algorithm where it is a sum or a gathering; of an exchange the most."""
-        one, n = self.any, len(self.on)
+        """Bytes that leave a rank: of an exchange the most, of a send those of the rank that sends."""
+        return max(self.left(rank) for rank in self.on)
+
+    def left(self, rank: int) -> int:
+        """Bytes that leave this rank, of the ring algorithm where it is a sum or a gathering; 0: it takes no part."""
+        one, n = self.on.get(rank), len(self.on)
+        if one is None or one.kind == "recv":
+            return 0
         if one.kind == "all_reduce":
             return 2 * (n - 1) * one.nbytes // n
         if one.kind == "reduce_scatter":
@@ -67,11 +73,7 @@ class Joint:
         if one.kind == "all_gather":
             return (n - 1) * one.nbytes
         if one.kind == "all_to_all":
-            sent = (
-                sum(size for peer, size in zip(each.ranks, each.parts, strict=True) if peer != rank)
-                for rank, each in self.on.items()
-            )
-            return max(sent)
+            return sum(size for peer, size in zip(one.ranks, one.parts, strict=True) if peer != rank)
         return one.nbytes
 
 

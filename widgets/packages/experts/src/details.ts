@@ -47,7 +47,7 @@ export function tokenDetails(recorded: Recorded, token: number, run: readonly Ph
       h("td", {}, weight !== undefined ? "✓" : out ? "✗" : ""),
       h("td", {}, `e${expert}`),
       ...(rule.groups > 1 ? [h("td", {}, String(group))] : []),
-      h("td", {}, (logits[at] as number).toFixed(2)),
+      h("td", {}, logitOf(logits[at] as number)),
       h("td", {}, score(expert).toFixed(3)),
       ...(rule.biased ? [h("td", {}, has("bias") ? raised(expert).toFixed(3) : "")] : []),
       h("td", {}, weight === undefined || !has("weigh") ? "" : weight.toFixed(3)),
@@ -94,4 +94,10 @@ export function expertDetails(recorded: Recorded, expert: number, routed: number
       ? [h("p", { class: "sg-note" }, blocksSentence(recorded, expert))]
       : []),
   ];
+}
+
+/** "0.00" for what rounds to it from below, "-∞" for an expert that is masked. */
+export function logitOf(value: number): string {
+  if (!Number.isFinite(value)) return String(value).replace("Infinity", "∞");
+  return value.toFixed(2).replace(/^-(0\.00)$/, "$1");
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { blocksNote } from "./blocks_view";
 import { choicesOf, imbalance, keepsGroup, loadOf, type Recorded } from "./data";
-import { expertFacts } from "./details";
+import { expertFacts, logitOf } from "./details";
 import { segmentsOf } from "./ranks_view";
 import { highest } from "./routing_view";
 import { blocksSentence, lookedAt, phasesOf, phasesRun, Steps } from "./steps";
@@ -71,17 +71,19 @@ describe("moments", () => {
 
   it("name more than two groups as one does", () => {
     const read = { ...recorded({ groups: 4, topkGroup: 3 }), kept: Uint8Array.of(1, 1, 0, 1) };
-    expect(new Steps(read).describe(3)).toContain("groups 0, 1 and 3 of 4 are the best");
+    expect(new Steps(read).describe(3)).toContain("groups 0, 1 and 3 are the best of 4");
   });
 
   it("are told in sentences, none twice", () => {
     const steps = new Steps(recorded());
     const all = Array.from({ length: steps.moments.length + 1 }, (_, i) => steps.describe(i));
     expect(all[3]).toBe(
-      "Token 0 “A” of r0, position 0: groups 0 of 2 are the best; the experts of the others are out.",
+      "Token 0 “A” of r0, position 0: group 0 is the best of 2; the experts of the others are out.",
     );
     expect(all[4]).toBe("Token 0 “A” of r0, position 0: the best 1 are e1 (0.600).");
     expect(all[5]).toContain("weights e1 1.000: scores without bias over their sum.");
+    const [plain] = [new Steps(recorded({ biased: false }))];
+    expect(plain.describe(4)).toContain("weights e1 1.000: scores over their sum.");
     expect(all[17]).toBe("Expert 3: 1 choice in 1 block of 2, 1 row of padding.");
     expect(new Set(all).size).toBe(all.length);
   });
@@ -135,4 +137,9 @@ it("copies share an expert's load", () => {
 
 it("a NaN among scores leaves the others their scale", () => {
   expect(highest(Float32Array.of(0.25, Number.NaN, 0.75))).toBe(0.75);
+});
+
+it("logits are written without a minus before nothing, and without words for infinity", () => {
+  const written = [-0.42, -0.001, 0, Number.NEGATIVE_INFINITY, Number.NaN].map(logitOf);
+  expect(written).toEqual(["-0.42", "0.00", "0.00", "-∞", "NaN"]);
 });

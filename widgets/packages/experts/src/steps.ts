@@ -130,7 +130,9 @@ export class Steps {
         const kept = Array.from({ length: rule.groups }, (_, g) => g).filter((g) =>
           keepsGroup(recorded, moment.token, g),
         );
-        return `${who}groups ${format.listed(kept)} of ${rule.groups} are the best; the experts of the others are out.`;
+        const best =
+          kept.length === 1 ? `group ${kept[0]} is the best` : `groups ${format.listed(kept)} are the best`;
+        return `${who}${best} of ${rule.groups}; the experts of the others are out.`;
       }
       case "choose":
         return `${who}the best ${rule.topK} are ${choices.map(({ expert }) => `e${expert} (${choiceScore(recorded, moment.token, expert).toFixed(3)})`).join(", ")}.`;
@@ -141,7 +143,8 @@ export class Steps {
 }
 
 function weighing({ rule }: Recorded): string {
-  const scores = rule.renormalize ? "scores without bias over their sum" : "scores without bias";
+  const named = rule.biased ? "scores without bias" : "scores";
+  const scores = rule.renormalize ? `${named} over their sum` : named;
   return rule.scale === 1 ? scores : `${scores}, times ${rule.scale}`;
 }
 

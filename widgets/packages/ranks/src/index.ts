@@ -116,7 +116,9 @@ function render({ el, source, disposer }: Context<typeof RANKS>): void {
   /** Of a layer that attends; "around" the layers nothing does. */
   function showOpeners(): void {
     const attends = layer !== "around" && layer !== "";
-    attention.textContent = attends ? `attention of layer ${layer}:` : "attention: choose a layer";
+    attention.textContent = attends
+      ? `attention of layer ${layer}, first prefill:`
+      : "attention: choose a layer";
     openers.enable(attends);
   }
 

@@ -7,7 +7,7 @@ import type { Held, Part, Weight } from "./protocol";
 export const KIND_WORDS: Record<Weight["kind"], string> = {
   column: "column-parallel: output features",
   row: "row-parallel: input features",
-  qkv: "Q, K and V: heads",
+  qkv: "Q, K and V: output features, whole heads",
   merged: "merged column-parallel: output features of each",
   replicated: "the same on every rank",
   vocab: "vocabulary: token ids",
@@ -77,8 +77,9 @@ function held(one: Held | undefined, rank: number, dark: boolean): HTMLElement[]
   ];
 }
 
-function told({ name, axis, start, stop, whole, ids }: Part): string {
+export function told({ name, axis, start, stop, whole, ids }: Part): string {
   if (axis === "expert") return ids.map((id) => `e${id}`).join(" ");
+  if (start === stop) return "none: padding";
   const range = start === 0 && stop === whole ? "all" : `${start}–${stop - 1} of ${format.count(whole)}`;
   return name ? `${name} ${range}` : range;
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { exchanged, layerOf, metAt, type Recorded, sharesOf, spanOf } from "./data";
 import { kindsOf } from "./looks";
 import type { Joint, Weight } from "./protocol";
-import { layersOf } from "./shards_view";
+import { layersOf, told } from "./shards_view";
 import { trackOf } from "./steps";
 import { shapes } from "./table_view";
 import { commonUnit, reason, rule, sentence, shortName, wrapped } from "./words";
@@ -87,16 +87,53 @@ describe("words", () => {
       "a range of token ids",
     );
     expect(reason(joint("x", { moduleClass: "Qwen3MoeBlock" }), pass)).toContain("its experts' part");
-    expect(reason(joint("x", { what: "gather, SUM_LEN" }), pass)).toContain(
-      "SUM_LEN: 9 + 4 tokens one after another",
-    );
+    expect(
+      reason(joint("x", { what: "gather, SUM_LEN", shapes: { 0: [13, 8], 1: [13, 8] } }), pass),
+    ).toContain("SUM_LEN: 9 + 4 tokens one after another");
     const padded = { number: 0, modes: ["DECODE"], tokens: [3, 1], padding: "MAX_LEN", rows: 6 };
-    expect(reason(joint("x", { what: "gather, MAX_LEN" }), padded)).toContain("6 rows, 2 of padding");
+    expect(
+      reason(joint("x", { what: "gather, MAX_LEN", shapes: { 0: [3, 8], 1: [3, 8] } }), padded),
+    ).toContain("6 rows, 2 of padding");
     const rows = joint("x", { kind: "all_gather", what: "rows of the prompts" });
     const keys = joint("x", { kind: "all_gather", moduleClass: "RadixAttention" });
     expect(reason(rows, pass)).toContain("sends the rows of its own");
     expect(reason(keys, pass, [rows, keys])).toContain("keys and values of its own");
     expect(reason(keys, pass, [keys])).toContain("Ranks share the keys of each request");
+  });
+
+  it("say which of the gatherings of a shared context it is", () => {
+    const attention = { module: "model.layers.0.attn", moduleClass: "RadixAttention" } as const;
+    const gather = (dtype: string, shape: number[]) =>
+      joint("", { ...attention, kind: "all_gather", dtype, shapes: { 0: shape, 1: shape } });
+    const [queries, lses] = [gather("float32", [3, 2, 16]), gather("float32", [1, 3, 4])];
+    const prefix = gather("uint8", [8, 1, 32]);
+    const sums = joint("", {
+      ...attention,
+      kind: "reduce_scatter",
+      shapes: { 0: [4, 3, 16], 1: [4, 3, 16] },
+    });
+    const all = [queries, lses, sums, prefix];
+    expect(reason(queries, undefined, all)).toContain("the queries of all their heads come to every rank.");
+    expect(reason(lses, undefined, all)).toContain("the LSEs of what each found");
+    expect(reason(prefix, undefined, all)).toContain("cached prefix");
+    expect(reason(sums, undefined, all)).toContain("gets what all found for its heads");
+  });
+
+  it("say of a pass in two batches which of its rows one gathers", () => {
+    const pass = { number: 0, modes: ["EXTEND"], tokens: [17, 36], padding: "SUM_LEN", rows: 53 };
+    const one = (kind: Joint["kind"], rows: number) =>
+      joint("x", { kind, what: "gather", shapes: { 0: [rows, 8], 1: [rows, 8] } });
+    expect(reason(one("all_reduce", 26), pass)).toContain("gathers 26 of the 53 rows");
+    expect(reason(one("all_reduce", 53), pass)).toContain("summed: 53 rows");
+    const padded = { ...pass, padding: "MAX_LEN", rows: 72 };
+    expect(reason(one("all_gather", 18), padded)).toContain("gathers 36 of the 72 rows");
+    expect(reason(one("all_gather", 36), padded)).toContain("72 rows, 19 of padding");
+  });
+
+  it("say of a part that has padding alone", () => {
+    const part = { name: "", axis: "vocab" as const, ids: [] as number[] };
+    expect(told({ ...part, start: 96, stop: 96, whole: 96 })).toBe("none: padding");
+    expect(told({ ...part, start: 64, stop: 96, whole: 96 })).toBe("64–95 of 96");
   });
 
   it("give the rule of the bytes", () => {

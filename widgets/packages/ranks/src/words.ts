@@ -58,12 +58,12 @@ const ROWS = "rows of the prompts"; // as Python names them
 /** Why a layer needs it. `joints`: all of its pass. */
 export function reason(joint: Joint, pass: PassInfo | undefined, joints: readonly Joint[] = []): string {
   const { kind, what, moduleClass } = joint;
-  if (what.startsWith("gather")) return gathering(pass);
+  if (what.startsWith("gather")) return gathering(joint, pass);
   if (what === ROWS)
     return "Ranks share the prompts' new tokens: each sends the rows of its own, as many as the rank with the most has, and gets all the others'.";
   if (moduleClass === "RadixAttention" && joints.some((other) => other.what === ROWS))
     return "Ranks share the prompts' new tokens: each has made keys and values of its own, and gets all the others' for its cache.";
-  if (what === "dispatch: counts") return "Each rank tells the others how many rows it will send.";
+  if (what === "dispatch: counts") return "Each rank tells the others how many rows it has for them.";
   if (what === "dispatch: rows") return "Tokens go to the ranks of their experts, once to each rank.";
   if (what.startsWith("dispatch: rows"))
     return "Each token goes to each of its experts, into room that every expert keeps for every rank; the room is sent whole, full or not.";
@@ -74,6 +74,8 @@ export function reason(joint: Joint, pass: PassInfo | undefined, joints: readonl
     return "Each rank sends back what its experts made of a token, weights applied; the sums are added there.";
   if (what === "combine: results")
     return "Experts send every row back; weights are applied where they come together.";
+  if (what === "logits to rank 0")
+    return "Rank 0 samples the tokens of all groups: the first rank of another group sends it that group's logits.";
   if (what) return `For ${what}.`;
   if (moduleClass === "VocabParallelEmbedding")
     return "Each rank holds a range of token ids and has zeros for the others: the sum is the embedding.";
@@ -81,7 +83,7 @@ export function reason(joint: Joint, pass: PassInfo | undefined, joints: readonl
     return "Each rank has multiplied its share of the input features: the sum over ranks is the result.";
   if (/Moe|MoE|Experts|MLP|Block/.test(moduleClass))
     return "Each rank has its experts' part of the weighted sum, or its slice of every expert: the sum is the output.";
-  if (moduleClass === "RadixAttention") return sharing(kind);
+  if (moduleClass === "RadixAttention") return sharing(joint, joints);
   if (kind === "all_gather")
     return "Each rank has a part of the columns, one after another they are the whole.";
   if (kind === "send") return "From one rank to another.";
@@ -89,19 +91,39 @@ export function reason(joint: Joint, pass: PassInfo | undefined, joints: readonl
 }
 
 /** Of ranks that share a request's context. */
-function sharing(kind: Joint["kind"]): string {
+function sharing(joint: Joint, joints: readonly Joint[]): string {
   const shared = "Ranks share the keys of each request:";
-  if (kind === "all_gather")
-    return `${shared} the queries of all their heads come to every rank, or the LSEs of what each found, or a prompt's prefix.`;
+  if (joint.kind === "all_gather") {
+    if (joint.dtype === "uint8")
+      return `${shared} all of a prompt's cached prefix comes to every rank, as bytes.`;
+    return joints.some((sums) => areLsesOf(joint, sums))
+      ? `${shared} the LSEs of what each found come to every rank, which weighs its own result by them.`
+      : `${shared} the queries of all their heads come to every rank.`;
+  }
   return `${shared} each has attended with all heads to its own, and gets what all found for its heads, weighed by LSE.`;
 }
 
-function gathering(pass: PassInfo | undefined): string {
+/** Whether a gathering has the LSEs, [1, tokens, heads], of results that are summed, [heads, tokens, features]. */
+function areLsesOf(joint: Joint, sums: Joint): boolean {
+  const [rank] = joint.ranks;
+  const [heads, tokens] = sums.shapes[String(rank)] ?? [];
+  return (
+    sums.kind === "reduce_scatter" &&
+    sums.module === joint.module &&
+    joint.dtype === "float32" &&
+    joint.shapes[String(rank)]?.join() === [1, tokens, heads].join()
+  );
+}
+
+function gathering({ shapes, ranks }: Joint, pass: PassInfo | undefined): string {
   const start =
     "Groups attend apart and share the MLP: every rank gets the tokens of all groups, and keeps its own rows afterwards, which takes no collective.";
   if (!pass) return start;
   const tokens = pass.tokens.join(" + ");
   const real = pass.tokens.reduce((sum, each) => sum + each, 0);
+  const here = (shapes[String(ranks[0])]?.[0] ?? 0) * (pass.padding === "MAX_LEN" ? ranks.length : 1);
+  if (here < pass.rows)
+    return `${start} The pass runs as two batches that take turns: this one gathers ${here} of the ${pass.rows} rows.`;
   return pass.padding === "MAX_LEN"
     ? `${start} MAX_LEN: ${tokens} tokens, each group's padded to the longest: ${pass.rows} rows, ${pass.rows - real} of padding.`
     : `${start} SUM_LEN: ${tokens} tokens one after another, zeros where a rank has none, summed: ${pass.rows} rows.`;
