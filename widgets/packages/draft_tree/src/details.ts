@@ -31,7 +31,7 @@ export function nodeFacts(
       node === 0
         ? "the root: the request's last token"
         : unreached
-          ? "never compared: not below a kept node"
+          ? unreachedFor(one.parent, standing)
           : STATES[state],
     ],
     ["parent", one.parent < 0 ? "none" : `node ${one.parent}`],
@@ -45,6 +45,13 @@ export function nodeFacts(
   if (standing.verified && node > 0) rows.push(["token, target", probability(one.probability)]);
   if (standing.compacted && one.movedTo >= 0) rows.push(["moved to", `slot ${one.movedTo}`]);
   return rows;
+}
+
+function unreachedFor(parent: number, standing: Standing): string {
+  if (stateOf(parent, standing) !== "kept") return "never compared: not below a kept node";
+  return standing.walk.some(({ node, matches }) => node === parent && matches)
+    ? "never compared: a sibling before it is kept"
+    : "never compared: the pass accepts no draft";
 }
 
 export function nodeDetails(recorded: Recorded, pass: Pass, standing: Standing, node: number): HTMLElement[] {
