@@ -51,8 +51,8 @@ def record_attention(
         layers: which; None: all that have a KV cache.
 
     Raises:
-        BadArgumentError: too short or too long a prompt, no such layer, a model that also keeps a state, or a layer with a
-            window, sinks or a cap.
+        BadArgumentError: too short or too long a prompt, no such layer, a model that also keeps a state, or a layer
+            with a window, sinks or a cap.
     """
     (ids,) = tokens_of(prompt if isinstance(prompt, str) else [list(prompt)], model)
     if not 2 <= len(ids) <= MOST_TOKENS:

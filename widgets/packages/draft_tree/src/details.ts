@@ -85,8 +85,17 @@ export function nodeDetails(recorded: Recorded, pass: Pass, standing: Standing, 
         }),
       ),
     );
+    const unlikely = saidBeside(recorded, pass, node);
+    if (unlikely) parts.push(h("p", { class: "sg-note" }, unlikely));
   }
   return parts;
+}
+
+/** What was drawn though it is less likely than all that are listed. */
+export function saidBeside(recorded: Recorded, pass: Pass, node: number): string | undefined {
+  const one = pass.nodes[node];
+  if (!one?.likely.length || one.likely.some(({ token }) => token === one.chosen)) return undefined;
+  return `Said: “${tokenText(one.chosen, recorded.texts)}”, less likely than these ${one.likely.length}.`;
 }
 
 /** What the pass has come to so far. */
@@ -111,5 +120,7 @@ export function passFacts(recorded: Recorded, pass: Pass, standing: Standing): H
 function gained(pass: Pass): string {
   const tokens = format.plural(pass.gained, "token");
   const dropped = pass.accepted + 1 - pass.gained;
-  return dropped > 0 ? `${tokens}: the request ended before the last ${dropped}` : tokens;
+  return dropped > 0
+    ? `${tokens}: the request ended before the last ${dropped === 1 ? "one" : dropped}`
+    : tokens;
 }

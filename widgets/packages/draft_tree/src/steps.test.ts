@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Pass, Recorded, TreeNode } from "./data";
-import { nodeFacts } from "./details";
+import { nodeFacts, saidBeside } from "./details";
 import { placeNodes } from "./layout";
 import { sees } from "./mask_view";
 import { summary } from "./run_view";
@@ -87,6 +87,16 @@ describe("a node that was not compared", () => {
     expect(why(first, 3)).toBe("refused: it is not what the target says");
     expect(why(tree(branching, [0], true), 1)).toBe("never compared: the pass accepts no draft");
   });
+});
+
+it("what was said is told where it is not among the likeliest tokens", () => {
+  const pass = tree([[10, -1, 12]], [0]);
+  const likely = (token: number) => [{ token, probability: 0.4 }];
+  const root = pass.nodes[0] as TreeNode;
+  expect(saidBeside(run(pass), { ...pass, nodes: [{ ...root, likely: likely(14) }] }, 0)).toBe(
+    "Said: “a”, less likely than these 1.",
+  );
+  expect(saidBeside(run(pass), { ...pass, nodes: [{ ...root, likely: likely(12) }] }, 0)).toBeUndefined();
 });
 
 describe("moments", () => {
