@@ -96,10 +96,11 @@ class GraphLog:
     def without_graph(self) -> dict[str, int]:
         """How many passes of the engine ran without a graph, by why."""
         largest = self.runner.capture_bs[-1]
-        found = {"not a decode pass": 0, f"more than {largest} requests": 0}
+        many = f"more than {largest} requests"
+        found = {"not a decode pass": 0, "verifies drafts": 0, many: 0}
         for step in self.engine.history.steps[: self._ended()]:
             if step.graph_bs is None and step.batch:
-                found["not a decode pass" if step.mode != "DECODE" else f"more than {largest} requests"] += 1
+                found[{"DECODE": many, "TARGET_VERIFY": "verifies drafts"}.get(step.mode, "not a decode pass")] += 1
         return {why: count for why, count in found.items() if count}
 
     def _ended(self) -> int:

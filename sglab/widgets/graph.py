@@ -115,13 +115,20 @@ class Graph(LinesWidget, StepOpener):
         self.add_lines([*captures, *lines], without=self.graphs.without_graph(), header=self._header(), **traits)
 
     def _line(self, replay: RecordedReplay) -> dict[str, Any]:
-        rids = [self._rids.setdefault(rid, len(self._rids)) for rid in replay.rids]
+        rids = [self._request(rid) for rid in replay.rids]
         line = {"kind": "replay", "raw": replay.raw_bs, "bs": replay.bs, "step": replay.step}
         return {
             **line,
             "requests": [[number, rid] for number, rid in zip(rids, replay.rids, strict=True)],
             "inputs": replay.inputs,
         }
+
+    def _request(self, rid: str) -> int:
+        """Its number, as all widgets of the recording have it: some requests end before they decode."""
+        recording = self.opened_recording
+        if rid not in self._rids and recording is not None:
+            self._rids = {each: i for i, each in enumerate(recording.reqs)}
+        return self._rids.setdefault(rid, len(self._rids))
 
     def _header(self) -> dict[str, Any]:
         runner = self.graphs.runner

@@ -34,7 +34,7 @@ class SparseAttention(Widget):
 
     Args:
         run: what `sglab.workbench.record_attention` returns, or a prompt, which the shipped model then reads.
-        layer: which of the recorded layers.
+        layer: which of the recorded layers, counted from 0; their numbers in the model are `run.numbers`.
 
     Raises:
         BadArgumentError, naming the argument.
@@ -45,7 +45,9 @@ class SparseAttention(Widget):
     _module = asset("sparse_attention.js")
     _css = asset("sparse_attention.css")
 
-    shown = traitlets.Dict(help="layer; layers, heads and tokens there are").tag(sync=True)
+    shown = traitlets.Dict(help="layer; layers, heads and tokens there are; the layers' numbers in the model").tag(
+        sync=True
+    )
     texts: traitlets.List[Any] = traitlets.List(help="of each token").tag(sync=True)
     budgets: traitlets.List[Any] = traitlets.List(help="keys that a query may attend to, step by step").tag(sync=True)
     rules: traitlets.List[Any] = traitlets.List(help="each rule: name, words, error and keys by budget, cost").tag(
@@ -95,6 +97,7 @@ class SparseAttention(Widget):
             shown={
                 "layer": layer,
                 "layers": len(self.run.layers),
+                "numbers": self.run.numbers,
                 "heads": rows.heads,
                 "tokens": rows.tokens,
                 "rowBytes": rows.row_bytes,
@@ -105,7 +108,7 @@ class SparseAttention(Widget):
             rules=[_rule(name, rows, outcomes) for name, outcomes in found.items()],
             header={
                 "title": "Sparse attention",
-                "subject": f"{model}, layer {layer} · {sizes}",
+                "subject": f"{model}, layer {self.run.numbers[layer]} · {sizes}",
                 "badge": {"text": "recorded · float64", "title": WHERE},
             },
         )

@@ -30,6 +30,11 @@ class StepOpener(Opener):
         self.__dict__["_opened_recording"] = recording
         self.layers = 0 if recording is None else facts(recording)["layers"]
 
+    @property
+    def opened_recording(self) -> Recording | None:
+        """Whose steps are opened."""
+        return self.__dict__.get("_opened_recording")
+
     def attention(self, widget: Opened, step: int | None = None, layer: int = 0, dtype: str | None = None) -> Widget:
         """A widget on what one layer attended to in one step.
 
@@ -43,7 +48,7 @@ class StepOpener(Opener):
             BadArgumentError, and what `sglab.step_batch` and the widget raise.
         """
         one_of(widget)
-        recording: Recording | None = self.__dict__.get("_opened_recording")
+        recording = self.opened_recording
         if recording is None:
             remedy = "Call engine.record() before it runs, and make the widget from the engine."
             raise BadArgumentError("step", "a step of a recorded engine", "an engine that is not recorded", remedy)

@@ -40,10 +40,11 @@ def attention_shape(model: CausalLM, layer: int) -> ModelConfig:
 
 
 class LayerQueries(NamedTuple):
-    """What a layer was called with: itself, and [tokens, heads, head_dim]."""
+    """What a layer was called with: itself, [tokens, heads, head_dim], and whether with sinks."""
 
     layer: RadixAttention
     q: torch.Tensor
+    sinks: bool
 
 
 class Watched:
@@ -69,7 +70,7 @@ class Watched:
         if layer.layer_id in self._layer_ids:
             rows, rope = q.view(len(q), layer.tp_q_head_num, -1), options.get("q_rope")
             kept = rows.clone() if rope is None else torch.cat((rows, rope), -1)
-            self.seen[layer.layer_id] = LayerQueries(layer, kept)
+            self.seen[layer.layer_id] = LayerQueries(layer, kept, options.get("sinks") is not None)
         return self._backend.forward(q, k, v, layer, forward_batch, **options)
 
 

@@ -28,6 +28,25 @@ def test_captures_come_first_then_replays_as_they_were() -> None:
     assert "3 padded" not in shown.header["subject"] and "4 padded slots" in shown.header["subject"]
 
 
+def test_requests_have_the_numbers_that_the_recording_gives_them() -> None:
+    """A request of one token never decodes; the others keep the colours that other widgets give them."""
+    made = engine()
+    shown = Graph(made)
+    ended = [{"temperature": 0, "max_new_tokens": n} for n in (1, 4, 4)]
+    made.generate(prompts(3), ended)
+    shown.refresh()
+    (replay, *_) = lines(shown)[3:]
+    assert [number for number, _ in replay["requests"]] == [1, 2]
+
+
+def test_a_verification_is_not_taken_for_an_extend() -> None:
+    made = engine(speculative_algorithm="NGRAM")
+    shown = Graph(made)
+    made.generate([[3, 4, 3, 4, 3]], GREEDY)
+    shown.refresh()
+    assert shown.without["not a decode pass"] == 1 and shown.without["verifies drafts"] >= 1
+
+
 @pytest.mark.parametrize("widget", [Graph, Scheduler])
 def test_a_saved_file_has_what_ran_last(widget: type[Graph | Scheduler], monkeypatch: pytest.MonkeyPatch) -> None:
     """A running engine tells a page now and then: what it has not told yet belongs into the file all the same."""

@@ -13,10 +13,12 @@ torch = pytest.importorskip("torch")
 from sglab.attention.sparse.choices import RULES, Rows
 from sglab.attention.sparse.comparison import Outcome, budgets, compare
 from sglab.engine import BadArgumentError
+from sglab.models import from_config
 from sglab.models.deepseek import DeepseekV2ForCausalLM
 from sglab.serving.execution import torch_threads
 from sglab.widgets import SparseAttention, sparse_attention
 from sglab.workbench import AttentionRun, record_attention
+from tests.models.test_gpt_oss import SHAPE as GPT_OSS
 
 PROMPT = "A little cat sat."
 
@@ -45,6 +47,22 @@ def test_tensors_are_what_was_compared() -> None:
             assert told["error"][step] == pytest.approx(each.total_error)
             assert told["keys"][step] == pytest.approx(float(each.keys.double().mean()))
     assert [told["name"] for told in widget.rules] == list(RULES)
+
+
+def test_a_layer_has_the_number_that_the_model_gives_it() -> None:
+    assert run().numbers == shown().shown["numbers"] == [0, 2]
+    assert "layer 2 ·" in shown().header["subject"]
+    one = record_attention([1, 2, 3], layers=[3])
+    assert SparseAttention(one).header["subject"] == "tiny, layer 3 · 3 tokens, 1 layer of 4 heads"
+
+
+def test_layers_with_another_softmax_are_refused() -> None:
+    """Of rows without windows and sinks, "dense" would be what no layer of the model computes."""
+    model = from_config({"architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", **GPT_OSS})
+    with pytest.raises(BadArgumentError, match="layer 0 with sinks and a window of 9 keys"):
+        record_attention([1, 2, 3], model)
+    with pytest.raises(BadArgumentError, match="layer 1 with sinks\\."):
+        record_attention([1, 2, 3], model, layers=[1])
 
 
 def test_another_layer_is_shown_and_a_wrong_one_refused() -> None:

@@ -238,8 +238,8 @@ RULES: dict[str, Rule] = {
         Rule(
             "dsa",
             "DSA indexer",
-            f"Σ relu(q · k) over heads in FP8, one choice for all heads; not trained here: the keys' {INDEX_DIM} "
-            "principal directions stand for its projections",
+            "Σ relu(q · k) over heads in FP8, one choice for all heads; not trained here: the keys' "
+            f"principal directions, {INDEX_DIM} at most, stand for its projections",
             "DeepSeek-V3.2; sglab.kernels.fp8_mqa_logits",
             indexer_scores,
             by_token,

@@ -9,7 +9,7 @@ from pathlib import Path
 from sglab.attention.sparse.choices import Rows
 from sglab.engine import BadArgumentError
 from sglab.models import CausalLM, load_model, load_tokenizer
-from sglab.workbench.layer_rows import run_tokens
+from sglab.workbench.layer_rows import LayerQueries, run_tokens
 from sglab.workbench.prompt_batch import batch_for, tokens_of
 
 MOST_TOKENS = 256
@@ -22,17 +22,22 @@ class AttentionRun:
 
     Attributes:
         model: its name. tokens: the prompt's. texts: of each; empty without a tokenizer.
-        layers: rows of every layer.
+        layers: rows of every recorded layer. numbers: which of the model's layers they are.
     """
 
     model: str
     tokens: list[int]
     texts: list[str]
     layers: list[Rows]
+    numbers: list[int]
 
     def described(self) -> tuple[str, str]:
         """A title and its sizes, for lists."""
-        return self.model, f"{len(self.tokens)} tokens, {len(self.layers)} layers of {self.layers[0].heads} heads"
+        layers, heads = len(self.layers), self.layers[0].heads
+        return (
+            self.model,
+            f"{len(self.tokens)} tokens, {layers} layer{'s' * (layers > 1)} of {heads} head{'s' * (heads > 1)}",
+        )
 
 
 def record_attention(
@@ -46,7 +51,8 @@ def record_attention(
         layers: which; None: all that have a KV cache.
 
     Raises:
-        BadArgumentError: too short or too long a prompt, no such layer, or a model that also keeps a state.
+        BadArgumentError: too short or too long a prompt, no such layer, a model that also keeps a state, or a layer
+            with a window, sinks or a cap.
     """
     (ids,) = tokens_of(prompt if isinstance(prompt, str) else [list(prompt)], model)
     if not 2 <= len(ids) <= MOST_TOKENS:
@@ -58,7 +64,9 @@ def record_attention(
         raise BadArgumentError("layers", "one at least", "none", "Leave it out for all.")
     batch = batch_for(loaded, [ids], asked[0], 1, "contiguous")
     found = []
-    for layer, seen in run_tokens(batch.runner, batch.reqs, loaded, asked).items():
+    ran = run_tokens(batch.runner, batch.reqs, loaded, asked)
+    for layer, seen in ran.items():
+        _refuse_other_softmax(layer, seen)
         pool, slots = batch.runner.token_to_kv_pool, batch.slots(0)
         group = seen.layer.tp_q_head_num // seen.layer.tp_k_head_num
         keys, values = (buffer[slots].double().cpu() for buffer in pool.get_kv_buffer(layer))
@@ -78,4 +86,19 @@ def record_attention(
         tokenizer = load_tokenizer(model)
         texts = [tokenizer.decode([token]) for token in ids]
     name = model if isinstance(model, str) else type(loaded).__name__
-    return AttentionRun(str(name), ids, texts, found)
+    return AttentionRun(str(name), ids, texts, found, list(ran))
+
+
+def _refuse_other_softmax(layer: int, seen: LayerQueries) -> None:
+    """Rows know neither windows nor sinks nor caps: what they call dense would not be what the layer computes."""
+    attention = seen.layer
+    found = {
+        "sinks": seen.sinks,
+        f"a window of {attention.sliding_window_size + 1} keys": attention.sliding_window_size >= 0,
+        "capped logits": attention.logit_cap > 0,
+        "a temperature by position": attention.xai_temperature_len > 0,
+        "chunks": attention.use_irope,
+    }
+    if has := [name for name, there in found.items() if there]:
+        expected = "layers whose queries attend to all keys before them, by a plain softmax"
+        raise BadArgumentError("layers", expected, f"layer {layer} with {' and '.join(has)}", "Choose others.")

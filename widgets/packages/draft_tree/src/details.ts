@@ -31,7 +31,7 @@ export function nodeFacts(
       node === 0
         ? "the root: the request's last token"
         : unreached
-          ? "never compared: not below a kept node"
+          ? unreachedFor(one.parent, standing)
           : STATES[state],
     ],
     ["parent", one.parent < 0 ? "none" : `node ${one.parent}`],
@@ -45,6 +45,13 @@ export function nodeFacts(
   if (standing.verified && node > 0) rows.push(["token, target", probability(one.probability)]);
   if (standing.compacted && one.movedTo >= 0) rows.push(["moved to", `slot ${one.movedTo}`]);
   return rows;
+}
+
+function unreachedFor(parent: number, standing: Standing): string {
+  if (stateOf(parent, standing) !== "kept") return "never compared: not below a kept node";
+  return standing.walk.some(({ node, matches }) => node === parent && matches)
+    ? "never compared: a sibling before it is kept"
+    : "never compared: the pass accepts no draft";
 }
 
 export function nodeDetails(recorded: Recorded, pass: Pass, standing: Standing, node: number): HTMLElement[] {
@@ -78,8 +85,17 @@ export function nodeDetails(recorded: Recorded, pass: Pass, standing: Standing, 
         }),
       ),
     );
+    const unlikely = saidBeside(recorded, pass, node);
+    if (unlikely) parts.push(h("p", { class: "sg-note" }, unlikely));
   }
   return parts;
+}
+
+/** What was drawn though it is less likely than all that are listed. */
+export function saidBeside(recorded: Recorded, pass: Pass, node: number): string | undefined {
+  const one = pass.nodes[node];
+  if (!one?.likely.length || one.likely.some(({ token }) => token === one.chosen)) return undefined;
+  return `Said: “${tokenText(one.chosen, recorded.texts)}”, less likely than these ${one.likely.length}.`;
 }
 
 /** What the pass has come to so far. */
@@ -104,5 +120,7 @@ export function passFacts(recorded: Recorded, pass: Pass, standing: Standing): H
 function gained(pass: Pass): string {
   const tokens = format.plural(pass.gained, "token");
   const dropped = pass.accepted + 1 - pass.gained;
-  return dropped > 0 ? `${tokens}: the request ended before the last ${dropped}` : tokens;
+  return dropped > 0
+    ? `${tokens}: the request ended before the last ${dropped === 1 ? "one" : dropped}`
+    : tokens;
 }

@@ -31,14 +31,14 @@ const TOUR: TourStep[] = [
   { key: "ArrowDown", text: "to select a node: what the target says after it. ? lists all keys." },
 ];
 
-const LEGEND = (): LegendItem[] => [
+const LEGEND = (scored: boolean): LegendItem[] => [
   { label: "✓ kept", look: { fill: "#009E73", hatch: "none", ink: "#000000" } },
   { label: "✗ refused: dashed" },
   { label: "just happened, moved", look: { fill: "#D55E00", hatch: "none", ink: "#000000" } },
   { label: "one token per pass, as plain decoding", mark: legendMark("dashes") },
   { label: "grey: possible with its drafts" },
   { label: "→ what the target says next" },
-  { label: "p of a path, by the drafter" },
+  ...(scored ? [{ label: "p of a path, by the drafter" }] : []),
 ];
 
 // a verification has several queries of each request: Online softmax follows one
@@ -76,7 +76,7 @@ function render({ el, source, selection, disposer }: Context<typeof DRAFT_TREE>)
     source.call("open_widget", { widget, step: steps?.standing(transport.position).pass ?? 0 }),
   );
   frame.more.append(h("span", { class: "sg-muted" }, "the pass's"), ...openers.buttons, openers.made);
-  frame.setLegend(LEGEND());
+  frame.setLegend(LEGEND(false));
   const view = makeView(frame, disposer, theme, { node: (node) => pick(node), pass: (at) => goTo(at) });
   const draw = framed(() => {
     if (!recorded || !steps || frame.view.clientWidth === 0) return; // drawn when it is laid out
@@ -135,6 +135,7 @@ function render({ el, source, selection, disposer }: Context<typeof DRAFT_TREE>)
       const same = recorded?.request === read.request;
       recorded = read;
       steps = new Steps(read);
+      frame.setLegend(LEGEND(!Number.isNaN(read.passes[0]?.nodes[0]?.score ?? Number.NaN)));
       if (picked !== undefined) pick(undefined); // a node of the request before
       const { requests } = read;
       const all = requests.map(({ name, accepted, drafted }, i) =>

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Pass, Recorded, TreeNode } from "./data";
+import { nodeFacts, saidBeside } from "./details";
 import { placeNodes } from "./layout";
 import { sees } from "./mask_view";
 import { summary } from "./run_view";
@@ -70,6 +71,32 @@ describe("the walk", () => {
   it("keeps nothing where no draft may be accepted", () => {
     expect(walkOf(tree(branching, [0], true), 0)).toHaveLength(1);
   });
+});
+
+describe("a node that was not compared", () => {
+  const why = (pass: Pass, node: number) => {
+    const recorded = run(pass);
+    const steps = new Steps(recorded);
+    return new Map(nodeFacts(recorded, pass, steps.standing(steps.moments.length), node)).get("state");
+  };
+
+  it("says why: above it nothing is kept, or a sibling was", () => {
+    const first = tree(branching.with(0, [10, -1, 11]), [0, 1]);
+    expect(why(first, 2)).toBe("never compared: a sibling before it is kept");
+    expect(why(first, 4)).toBe("never compared: not below a kept node");
+    expect(why(first, 3)).toBe("refused: it is not what the target says");
+    expect(why(tree(branching, [0], true), 1)).toBe("never compared: the pass accepts no draft");
+  });
+});
+
+it("what was said is told where it is not among the likeliest tokens", () => {
+  const pass = tree([[10, -1, 12]], [0]);
+  const likely = (token: number) => [{ token, probability: 0.4 }];
+  const root = pass.nodes[0] as TreeNode;
+  expect(saidBeside(run(pass), { ...pass, nodes: [{ ...root, likely: likely(14) }] }, 0)).toBe(
+    "Said: “a”, less likely than these 1.",
+  );
+  expect(saidBeside(run(pass), { ...pass, nodes: [{ ...root, likely: likely(12) }] }, 0)).toBeUndefined();
 });
 
 describe("moments", () => {

@@ -58,7 +58,7 @@ function reason(step: number, layers: number, live: boolean): string {
   const code = `sglab.step_batch(recording, ${step}, layer)`;
   if (!live) return `A saved page. In a notebook, ${code} is this step's batch.`;
   return (
-    `What one of ${layers} layers attended to: the same rows, slots and pages; the model runs again for its ` +
+    `What ${layers === 1 ? "the layer" : `one of ${layers} layers`} attended to: the same rows, slots and pages; the model runs again for its ` +
     `queries, keys and values. In Python: ${code}.`
   );
 }

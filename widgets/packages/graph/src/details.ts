@@ -74,7 +74,7 @@ function replayed(
     ...(stale
       ? [
           note(
-            "A padded slot has length 1 and KV slot 0, on the dummy page. Its token, row and position are what the replay before left there: nothing reads what comes of them.",
+            "A padded slot has length 1 and KV slot 0, on the dummy page. Its token, row and position are what an earlier replay left there: nothing reads what comes of them.",
           ),
         ]
       : []),

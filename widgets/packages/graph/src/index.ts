@@ -193,7 +193,7 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     return [
       note(
         `Captured in this order: ${order.join(", ")}. ${format.plural(replays, "replay")}; ` +
-          `passes without a graph: ${passes || "none"}. Extends are not captured.`,
+          `passes without a graph: ${passes || "none"}. Only decode passes are captured.`,
       ),
     ];
   }

@@ -18,6 +18,11 @@ export interface Read {
   probabilities: Numbers;
 }
 
+/** A recorded layer's number in the model. */
+export function layerNumber(shown: Shown, at: number): number {
+  return shown.numbers?.[at] ?? at;
+}
+
 /** What of the picture is looked at. */
 export interface Look {
   rule: number;

@@ -20,7 +20,7 @@ import {
   whenInSight,
 } from "@sglab/core";
 import { Chart, percent, ruleList } from "./chart";
-import { type Choice, type Look, MISSED_FROM, type Read, readRun } from "./data";
+import { type Choice, type Look, layerNumber, MISSED_FROM, type Read, readRun } from "./data";
 import { queryDetails, ruleDetails } from "./details";
 import { leastHeight, MapView, usedHeight, wholeHeight } from "./map_view";
 import type { SPARSE_ATTENTION } from "./protocol";
@@ -148,7 +148,10 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
     const chartHeight = low ? CHART : Math.min(CHART, room - mapHeight);
     dense.draw(read, look, mapWidth, mapHeight);
     sparse.draw(read, look, mapWidth, mapHeight);
-    denseTitle.textContent = asked === undefined ? "Dense" : `Dense · layer ${asked} is being compared …`;
+    denseTitle.textContent =
+      asked === undefined
+        ? "Dense"
+        : `Dense · layer ${read ? layerNumber(read.shown, asked) : asked} is being compared …`;
     sparseTitle.textContent = `${rule.title}, ${format.plural(read.budgets[look.step] as number, "key")}`;
     keepFocus(rules, [ruleList(read, look.rule, look.step, (next) => pickRule(next))]);
     chart.draw(read, look.rule, look.step, narrow ? width : Math.max(240, width - 330), chartHeight);
@@ -218,7 +221,9 @@ function render({ el, source, selection, disposer }: Context<typeof SPARSE_ATTEN
         ...Array.from({ length: shown.heads }, (_, i) => h("option", { value: i }, String(i))),
       );
       layerSelect.replaceChildren(
-        ...Array.from({ length: shown.layers }, (_, i) => h("option", { value: i }, String(i))),
+        ...Array.from({ length: shown.layers }, (_, i) =>
+          h("option", { value: i }, String(layerNumber(shown, i))),
+        ),
       );
       layerSelect.value = String(shown.layer);
       transport.load(

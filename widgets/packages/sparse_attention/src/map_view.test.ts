@@ -39,7 +39,11 @@ test("cells with room are named, others have positions, none beside the selected
   const texts = ["a", " ", "catch"];
   expect(labelOf(texts, 1, 12, 0)).toBe("␣");
   expect(labelOf(texts, 2, 12, 0)).toBe("ca");
-  expect(labelOf(texts, 2, 7)).toBe("ca");
+  expect(labelOf(texts, 2, 11)).toBe("ca");
+  expect(labelOf(texts, 2, 7)).toBe(""); // two letters are wider than the column: positions instead
+  expect(labelOf(["a", "␣", "c"], 2, 7)).toBe("c");
+  expect(labelOf(["0", "7", "14"], 2, 12)).toBe("14");
+  expect(["0", "7", "108"].map((_, at, ids) => labelOf(ids, at, 12, 0))).not.toContain("10"); // another token's id
   expect(labelOf(texts, 2, 7, 0)).toBe(""); // a row as low would lie over its neighbours
   const shown = Array.from({ length: 60 }, (_, at) => labelOf([], at, 3, 41)).filter((text) => text);
   expect(shown).toEqual(["0", "10", "20", "30", "41", "50"]);

@@ -20,6 +20,8 @@ const WIDEST = 14;
 const LEAST = 3; // px of a cell, where whole pixels do
 const FINEST = 1; // where only that shows all of a map
 const NAMED_FROM = 7; // px of a column
+const NAME = 2; // letters
+const LETTER = 5.5; // px
 const ROWS_NAMED_FROM = 10; // a letter is higher than it is wide
 const EVERY = [5, 10, 20, 50];
 const APART = 24; // px between two positions
@@ -49,10 +51,21 @@ export function wholeHeight(tokens: number, width: number): number {
   return HEADER + tokens * cellSize(tokens, width, Number.POSITIVE_INFINITY);
 }
 
+/** Whether names stand beside each other over columns: two letters are wider than a narrow one. */
+function beside(texts: readonly string[], size: number): boolean {
+  return size >= NAME * LETTER || texts.every((_, at) => tokenName(texts, at).length < NAME);
+}
+
+/** An id that is cut is another's. */
+function cutIds(texts: readonly string[]): boolean {
+  return texts.every((text) => /^\d+$/.test(text)) && texts.some((text) => text.length > NAME);
+}
+
 /** A token's name where its cell has room for one; else the position of every so many, for single letters would read as
  * a text that is not there. `own` always has its position, and none stands too near to it. */
 export function labelOf(texts: readonly string[], at: number, size: number, own?: number): string {
-  if (size >= (own === undefined ? NAMED_FROM : ROWS_NAMED_FROM)) return tokenName(texts, at).slice(0, 2);
+  const named = own === undefined ? size >= NAMED_FROM && beside(texts, size) : size >= ROWS_NAMED_FROM;
+  if (named && !cutIds(texts)) return tokenName(texts, at).slice(0, NAME);
   if (at === own) return String(at);
   const every = EVERY.find((step) => step * size >= APART) ?? APART;
   const near = own !== undefined && Math.abs(at - own) * size < APART;

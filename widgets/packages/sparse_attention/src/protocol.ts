@@ -5,6 +5,8 @@ import { COMMON, command, dict, int, list, protocol, type Source, tensor } from 
 export interface Shown {
   layer: number;
   layers: number;
+  /** Of the recorded layers, in the model; files of before have none. */
+  numbers?: number[];
   heads: number;
   tokens: number;
   /** Of one token in the KV pool. */
