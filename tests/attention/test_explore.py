@@ -256,6 +256,7 @@ def test_every_backend_says_where_its_kernels_run() -> None:
         ({"seq_lens": [0]}, "seq_lens[0]"),
         ({"seq_lens": [1 << 21]}, "seq_lens"),
         ({"num_heads": 12}, "num_heads"),
+        ({"num_kv_heads": 2, "model": "MLA"}, "num_kv_heads"),
         ({"page_size": 3}, "page_size"),
         ({"kv_cache_dtype": "int8"}, "kv_cache_dtype"),
         ({"sliding_window": -2}, "sliding_window"),
