@@ -22,8 +22,9 @@ def parse(text: str) -> Layout | ComposedLayout:
         text: `shape:stride`, or a shape alone (dense, first mode contiguous); `A o B` composes, from right to left;
             `Sw<bits,base,shift>` is a swizzle, the leftmost of a composition; functions: coalesce(A), complement(A, n),
             composition(A, B), left_inverse(A), logical_divide(A, B), logical_product(A, B), right_inverse(A),
-            zipped_divide(A, B, …) or zipped_divide(A, <B, …>). What CuTe prints and what its programs write is read:
-            `S<3,4,3> o 0 o (_8,_64):(_64,_1)`, `Layout<Shape<_8,_4>, Stride<_4,_1>>`, `make_layout(…)`.
+            zipped_divide(A, B, …), zipped_divide(A, <B, …>) or, with a tile's shape, zipped_divide(A, (4,6)). What
+            CuTe prints and what its programs write is read: `S<3,4,3> o 0 o (_8,_64):(_64,_1)`,
+            `Layout<Shape<_8,_4>, Stride<_4,_1>>`, `make_layout(…)`.
 
     Raises:
         ValueError: not such a text, or no such layout; the message says where and what is expected.
@@ -91,17 +92,20 @@ class _Reader:
         name = self.next()
         least, most, function = FUNCTIONS[name]
         self.expect("(")
-        arguments = self.arguments(name)
+        arguments = [self.plain(name)]
         while self.peek() == ",":
             self.next()
-            arguments += self.arguments(name)
+            first = self.at
+            arguments += self.tilers(name)
+            if name == "zipped_divide" and len(arguments) == 2 and self.peek() == ")":
+                arguments[1:] = self.modes(arguments[1], first)
         self.expect(")")
         if not least <= len(arguments) <= most:
             wanted = str(least) if least == most else f"{least} to {most}"
             raise ValueError(f"layout {self.text!r}: {name} takes {wanted} arguments, got {len(arguments)}")
         return function(*arguments)
 
-    def arguments(self, name: str) -> list[Layout]:
+    def tilers(self, name: str) -> list[Layout]:
         """One layout, or the tilers of a division by modes as CuTe writes them: `<3:3, (2,4):(1,8)>`."""
         if name != "zipped_divide" or self.peek() != "<":
             return [self.plain(name)]
@@ -112,6 +116,11 @@ class _Reader:
             tilers.append(self.plain(name))
         self.expect(">")
         return tilers
+
+    def modes(self, tiler: Layout, first: int) -> list[Layout]:
+        """To CuTe a tile's shape alone, `(4,6)` from token `first` on, is a tiler for each mode and no layout."""
+        bare = all(token in "()," or token.isdigit() for _, token in self.tokens[first : self.at])
+        return [Layout(part) for part in tiler.shape] if bare and isinstance(tiler.shape, tuple) else [tiler]
 
     def plain(self, name: str) -> Layout:
         made = self.composed()

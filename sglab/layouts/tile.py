@@ -126,7 +126,7 @@ def _of_layout(layout: Layout | ComposedLayout, bits: int, order: str, lane_byte
     less = "" if nbytes >= lane_bytes or bits > 8 * lane_bytes else f" (no {lane_bytes} are contiguous everywhere)"
     said = (
         f"{layout.size:,} elements in {_plural(len(uses), 'access', 'accesses')} of a warp, "
-        f"{nbytes} bytes a lane{less}, "
+        f"{_plural(nbytes, 'byte')} a lane{less}, "
         f"{ORDERS[order]}: {_plural(total, 'pass', 'passes')} through the banks, {least} without conflicts."
     )
     said += _of_bytes(layout, bits)
@@ -168,7 +168,9 @@ def _vector(places: npt.NDArray[np.int64], bits: int, lane_bytes: int) -> tuple[
 
 def _access(number: int, use: BankUse, nbytes: int) -> str:
     lanes = sum(map(len, use.phases))
-    begin = f"Access {number + 1}: {_plural(lanes, 'lane')} of {nbytes} bytes in {_plural(use.least, 'phase')}"
+    begin = (
+        f"Access {number + 1}: {_plural(lanes, 'lane')} of {_plural(nbytes, 'byte')} in {_plural(use.least, 'phase')}"
+    )
     if use.passes == use.least:
         return f"{begin}: {_plural(use.passes, 'pass', 'passes')}, no bank conflict."
     return f"{begin}: {use.passes} passes instead of {use.least}, bank conflicts of {-(-use.passes // use.least)} ways."

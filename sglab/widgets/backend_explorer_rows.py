@@ -7,6 +7,7 @@ from typing import Any
 
 from sglab.attention.capabilities import NAMED
 from sglab.attention.explore import Answer, BuiltArray, Cost, Exploration
+from sglab.attention.explore.built import TABLES
 from sglab.attention.explore.plans import PlanFacts
 from sglab.attention.origins import ORIGINS
 from sglab.workbench import Batch
@@ -101,16 +102,18 @@ def row(answer: Answer, found: Exploration, asked: Question, batch: Batch | None
 
 
 def _advised(text: str, found: Exploration) -> str:
-    """A refusal whose advice names backends that run on the machine that is asked about, where there are any: a backend
-    by itself knows only who is like it."""
+    """A refusal whose advice names backends that run on the machine that is asked about, else that serve the pass
+    elsewhere: a backend by itself knows only who is like it, not who refuses this pass, too."""
     chosen = (found.chosen(prefill=True), found.chosen(prefill=False))
-    runs = sorted((each.name for each in found.answers if each.runs), key=lambda name: name not in chosen)
     advice = re.search(r" Use [^.]*\.$", text)
-    if advice is None or not runs:
+    runs = [each.name for each in found.answers if each.runs]
+    serve = runs or [each.name for each in found.answers if each.built is not None]
+    if advice is None or not serve:
         return text
-    *first, last = runs[:NAMED]
+    *first, last = sorted(serve, key=lambda name: name not in chosen)[:NAMED]
     listed = f"{', '.join(first)} or {last}" if first else last
-    return f"{text[: advice.start()]} On {found.hardware.name} use {listed}."
+    where = f"On {found.hardware.name} use" if runs else f"Nothing serves it on {found.hardware.name}; elsewhere"
+    return f"{text[: advice.start()]} {where} {listed}{'' if runs else ' would'}."
 
 
 def openings(answer: Answer, asked: Question, batch: Batch | None) -> dict[str, str]:
@@ -133,7 +136,7 @@ def openings(answer: Answer, asked: Question, batch: Batch | None) -> dict[str, 
     else:
         split = str(plan)
     arrays = {array.name for array in answer.built.arrays}
-    tabled = any(name.endswith(("kv_indices", "table", "tables", "page_table_1", "ds_req_to_token")) for name in arrays)
+    tabled = any(name.endswith(TABLES) for name in arrays)
     library = {
         "torch_native": "PyTorch's own call runs in it, no kernel that can be stepped.",
         "flex_attention": "PyTorch's own call runs in it, no kernel that can be stepped.",

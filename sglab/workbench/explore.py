@@ -92,6 +92,9 @@ class Question:
         for name in ("num_heads", "num_kv_heads"):
             if getattr(self, name) is not None:
                 arguments.integer(name, getattr(self, name), 1, remedy="Leave it out for the model's own.")
+        if self.is_mla and self.num_kv_heads not in (None, 1):
+            remedy = "MLA's heads share one latent row per token: leave it out."
+            raise BadArgumentError("num_kv_heads", "1 for a model of MLA", self.num_kv_heads, remedy)
         if self.page_size is not None:
             arguments.power_of_two("page_size", self.page_size)
         for name in ("dcp_size", "attn_cp_size"):

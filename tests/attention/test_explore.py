@@ -125,6 +125,29 @@ def test_decode_costs_are_the_rows_and_products_of_the_lengths() -> None:
     assert fa3.cost.bound("Gaudi") is None
 
 
+def test_of_a_table_only_what_leads_to_rows_that_are_read_counts_as_read() -> None:
+    """A page table as wide as the longest request was counted whole in each layer, 2.7 MiB for 196 keys in a window:
+    the bound of GPT-OSS on an H100 was six times what it can take. So was a graph's buffer, which is never filled."""
+    lens = [100_000, 7, 33]
+    found = explore_backends(lens, model="GPT-OSS", sliding_window=127, cuda_graph=True)
+    for name, entry in (("fa3", 4), ("triton", 8)):
+        cost, built = found[name].cost, found[name].built
+        assert cost is not None and built is not None and built.nbytes > 1_000_000
+        assert entry * (128 + 7 + 33) <= cost.index_bytes < entry * (128 + 7 + 33) + 200, name
+    paged = explore_backends([4096, 100, 100], page_size=16)["fa3"]
+    assert paged.built is not None and paged.cost is not None
+    assert paged.built.read_bytes([4096, 100, 100], [4096, 100, 100], 16) == 4 * (256 + 7 + 7 + 3 + 4 + 4)
+
+
+def test_fa3_has_no_plan_where_its_tiles_are_others() -> None:
+    """On an A100 a sentence of SM90's tiles said that 500 tokens are not split; SM80's are half as long."""
+    for machine in ("A100", "L40S"):
+        answer = explore_backends([33, 500, 9], machine=machine)["fa3"]
+        assert answer.runs and isinstance(answer.plan, str) and "SM8x" in answer.plan
+        assert answer.cost is not None and answer.cost.partial_bytes == 0
+    assert isinstance(explore_backends([33, 500, 9], machine="H200")["fa3"].plan, PlanFacts)
+
+
 def test_half_the_bytes_in_fp8_and_few_rows_in_a_window() -> None:
     whole, half = explored()["fa3"].cost, explored(kv_cache_dtype="fp8_e4m3")["fa3"].cost
     window = explored(sliding_window=99)["fa3"].cost
@@ -233,6 +256,7 @@ def test_every_backend_says_where_its_kernels_run() -> None:
         ({"seq_lens": [0]}, "seq_lens[0]"),
         ({"seq_lens": [1 << 21]}, "seq_lens"),
         ({"num_heads": 12}, "num_heads"),
+        ({"num_kv_heads": 2, "model": "MLA"}, "num_kv_heads"),
         ({"page_size": 3}, "page_size"),
         ({"kv_cache_dtype": "int8"}, "kv_cache_dtype"),
         ({"sliding_window": -2}, "sliding_window"),

@@ -251,3 +251,14 @@ def test_tilers_are_read_as_cute_writes_them() -> None:
     assert str(divided) == "((3,(2,4)),(3,(2,2))):((177,(13,2)),(59,(26,1)))"
     with pytest.raises(ValueError, match="expected '>'"):
         parse("zipped_divide(8:1, <2:1)")
+
+
+def test_a_tiles_shape_divides_mode_by_mode() -> None:
+    """CuTe's commonest tiler is a shape; read as a layout it cut 24 rows from the 16 of the first mode."""
+    for whole in ("(16,24):(24,1)", "(16,24)"):
+        divided = parse(f"zipped_divide({whole}, (4,6))")
+        assert divided == parse(f"zipped_divide({whole}, <4:1, 6:1>)") and divided.size == 16 * 24
+    assert str(parse("zipped_divide((16,24):(24,1), (4,6))")) == "((4,6),(4,4)):((24,1),(96,6))"
+    assert str(parse("zipped_divide((16,24):(24,1), (4,6):(1,4))")) != "((4,6),(4,4)):((24,1),(96,6))", "a layout"
+    with pytest.raises(ValueError, match="3 tilers for 2 modes"):
+        parse("zipped_divide((16,24):(24,1), (4,6,2))")

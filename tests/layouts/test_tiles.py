@@ -112,3 +112,8 @@ def test_a_swizzle_of_byte_addresses_is_told_from_one_of_elements() -> None:
         assert "permutes elements" not in tile_of(text, element).said
     pasted = tile_of("Sw<3,4,3> o smem_ptr[16b](unset) o (_8,_64):(_64,_1)")
     assert sum(use.passes for use in pasted.uses) == sum(use.least for use in pasted.uses)
+
+
+def test_one_byte_is_no_bytes() -> None:
+    tile = tile_of("(5,7):(7,1)", "s4")
+    assert "1 byte a lane" in tile.said and "3 lanes of 1 byte in 1 phase" in tile.steps[-1]

@@ -66,6 +66,21 @@ def test_a_refusal_names_backends_that_run_on_the_machine_and_serve_the_pass() -
         assert "got a CUDA graph of DECODE" not in said and "Use " not in said.partition("graph_batch")[2], said
 
 
+def test_where_nothing_runs_a_refusal_names_backends_that_serve_the_pass_elsewhere() -> None:
+    """On an Ascend NPU flashmla advised hpc_ops, which refuses five query heads per KV head three rows below."""
+    widget = made(model="Llama 4", machine="Ascend 910", kv_cache_dtype="fp8_e4m3")
+    assert all(each["refusals"] for each in widget.rows)
+    serve = {each["name"] for each in widget.rows if each["servedBy"]}
+    for each in widget.rows:
+        if each["servedBy"] or "on Ascend 910;" not in (said := each["refusals"][-1]["text"]):
+            continue
+        assert " Use " not in said
+        where, _, advised = said.rpartition(" Nothing serves it on Ascend 910; elsewhere ")
+        assert where, said
+        assert set(advised.removesuffix(" would.").replace(" or ", ", ").split(", ")) <= serve
+    assert "elsewhere" in row(widget, "flashmla")["refusals"][-1]["text"]
+
+
 def test_another_question_is_answered_and_a_wrong_one_changes_nothing() -> None:
     widget = made()
     revision = widget.revision

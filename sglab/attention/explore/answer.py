@@ -118,7 +118,7 @@ def answer(
         return replace(base, refusals=(*refusals, said))
     part = own_part(backend, asked.batch, asked.layer, asked.seen)
     built = built_by(part.backend, part.gathered)
-    plan = plan_of(part.backend, asked.runner, part.batch, part.layer, asked.graph)
+    plan = plan_of(part.backend, asked.runner, part.batch, part.layer, asked.graph, hardware)
     planned = plan if isinstance(plan, PlanFacts) else None
     cost, notes = None, tuple(log.notes)
     if part.seen is None:
@@ -130,7 +130,8 @@ def answer(
             part.batch,
             part.layer,
             part.seen,
-            index_bytes=built.nbytes + (planned.array_bytes if planned else 0),
+            index_bytes=built.read_bytes(part.seen.keys, part.seen.read, asked.runner.page_size)
+            + (planned.array_bytes if planned else 0),
             partial_bytes=planned.partial_bytes if planned else built.partials,
             sparse=asked.sparse,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ SHAPES = {
     "wave_attn_lse_shape": "LSE of the partial outputs",
 }
 """Scratch that only its shape stands for here, float32; double sparsity's partial outputs have an LSE each."""
+TABLES = ("kv_indices", "table", "tables", "page_table_1", "ds_req_to_token")
+"""How the names of arrays end that name rows or pages of the KV pool: a row for each request, or all of them flat."""
 OURS = (PagedRows, Shape)
 """Parts that are this library's own: the arithmetic's view of the same arrays, and what plans depend on."""
 
@@ -69,6 +71,25 @@ class Built:
     def nbytes(self) -> int:
         """Of all arrays, each counted once."""
         return sum(array.nbytes for array in self.arrays)
+
+    def read_bytes(self, keys: Sequence[int], read: Sequence[int], page_size: int) -> int:
+        """What a layer must read of the arrays: tables are as wide as the longest request, and in a graph's replay as
+        the longest that was captured; a kernel follows them as far as the rows of KV that it reads.
+
+        Args:
+            keys: per request, keys there are; read: those that any query sees.
+        """
+        total = 0
+        for array in self.arrays:
+            needed = array.nbytes
+            if array.name.endswith(TABLES):
+                flat = array.values.dim() == 1
+                by_row = not flat and array.values.shape[0] == len(read)
+                size = 1 if flat or array.values.shape[-1] >= max(keys, default=0) else page_size
+                if flat or by_row:
+                    needed = array.values.element_size() * sum(-(-rows // size) for rows in read)
+            total += min(array.nbytes, needed)
+        return total
 
     @property
     def partials(self) -> int:

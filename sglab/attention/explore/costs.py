@@ -30,7 +30,7 @@ class Cost:
         kv_rows: rows of the KV pool that are read, of all requests.
         kv_bytes: their bytes. other_bytes: an index's keys and scores, beside the KV.
         copied_bytes: copies of KV rows, written and read again.
-        qo_bytes: queries and outputs. index_bytes: what was built for the pass.
+        qo_bytes: queries and outputs. index_bytes: what it reads of the arrays built for the pass.
         partial_bytes: partial results, written and read again.
         flops: multiplications and additions of products with keys and values that count.
         wasted_flops: of products that a mask then throws away.
@@ -142,7 +142,7 @@ def cost_of(
     Args:
         backend: prepared for the pass.
         counts: what `seen` says of the pass.
-        index_bytes: of the arrays that it built. partial_bytes: partial outputs of its plan, once.
+        index_bytes: that it reads of the arrays that it built. partial_bytes: partial outputs of its plan, once.
         sparse: the model has DeepSeek Sparse Attention's indexer.
     """
     config, element = runner.model_config, runner.kv_cache_dtype.itemsize

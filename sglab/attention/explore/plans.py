@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sglab.attention.base import AttentionBackend
 from sglab.attention.explore.built import wrappers_of
 from sglab.attention.flashinfer.mha import FlashInferAttnBackend
+from sglab.attention.selection import Hardware
 from sglab.engine import ForwardBatch, ModelRunner, RadixAttention
 from sglab.planning import PLANNERS, Plan
 from sglab.planning.flashinfer_decode import DecodePlan
@@ -66,10 +67,17 @@ def planner_of(backend: AttentionBackend, batch: ForwardBatch) -> str:
 
 
 def plan_of(
-    backend: AttentionBackend, runner: ModelRunner, batch: ForwardBatch, layer: RadixAttention, graph: bool
+    backend: AttentionBackend,
+    runner: ModelRunner,
+    batch: ForwardBatch,
+    layer: RadixAttention,
+    graph: bool,
+    hardware: Hardware,
 ) -> PlanFacts | str:
     """The plan of a prepared backend, or a sentence saying why there is none."""
     name = planner_of(backend, batch)
+    if name == "flash_attention_3" and hardware.device == "cuda" and hardware.capability[0] == 8:
+        return "FlashAttention-3 has tiles of its own on SM8x; those planned with here are SM90's."
     if name:
         try:
             return _facts(name, decode_plan(name, runner, batch, layer, graph))

@@ -3,7 +3,7 @@
 import { type Disposer, h } from "@sglab/core";
 import { menu } from "@sglab/memory/parts";
 import type { LayoutSource, Shown } from "./protocol";
-import { LABELS, type Label } from "./words";
+import { LABELS, type Label, labelIn } from "./words";
 
 export interface Controls {
   parts: HTMLElement[];
@@ -57,7 +57,7 @@ export function makeControls(
       elements.show(shown.element);
       order.show(shown.order);
       lane.show(String(shown.laneBytes));
-      labels.show(label);
+      labels.show(labelIn(shown.space, label));
       for (const each of [elements.root, order.root, lane.root]) each.hidden = shown.space !== "smem";
     },
     focusText: () => field.focus(),

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { Tile } from "./model";
 import type { Shown } from "./protocol";
 import { labelsOf, reachOf } from "./reach";
-import { cellLabels, elementRows, ranges } from "./words";
+import { cellLabels, elementRows, labelIn, ranges } from "./words";
 
 const SHOWN: Shown = {
   asked: "",
@@ -106,6 +106,13 @@ test("narrow cells of one lane share a label, and their register where it is the
   const second = reachOf(tile, 5, 5, line);
   expect(second).toEqual({ first: 4, last: 5 });
   expect(labelsOf(second, line, false)).toEqual(["L1 r0", "L1"]);
+});
+
+test("where there are no banks, the menu of what cells say does not name them", () => {
+  expect(labelIn("smem", "bank")).toBe("bank");
+  expect(labelIn("registers", "bank")).toBe("owner");
+  expect(labelIn("tmem", "bank")).toBe("owner");
+  expect(labelIn("tmem", "index")).toBe("index");
 });
 
 test("a row that tensor memory keeps in one lane says which", () => {

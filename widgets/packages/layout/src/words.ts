@@ -3,6 +3,7 @@
 import { format } from "@sglab/core";
 import type { Row } from "@sglab/memory/parts";
 import type { Tile } from "./model";
+import type { Shown } from "./protocol";
 
 const hex = (value: number) => `0x${value.toString(16)}`;
 
@@ -96,6 +97,11 @@ export const LABELS: [Label, string][] = [
   ["bank", "bank"],
   ["index", "index"],
 ];
+
+/** What cells say of a tile when `label` is chosen: registers and tensor memory have no banks. */
+export function labelIn(space: Shown["space"], label: Label): Label {
+  return label === "bank" && space !== "smem" ? "owner" : label;
+}
 
 /** What stands in a cell of the tile: the first that has room. */
 export function cellLabels(tile: Tile, i: number, label: Label): string[] {

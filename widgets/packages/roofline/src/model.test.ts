@@ -108,8 +108,10 @@ test("what has no place under a machine's roofs is named, with the reason of eac
   expect(hiddenText([mark("emulated", 1e7)], "X1")).toBe("");
   expect(hiddenText([timed, timed], "X1")).toBe("Not shown: 2 timed on B200.");
   expect(hiddenText([timed, peakless], "X1")).toBe(
-    "Not shown: 1 timed on B200; h2, for whose arithmetic no peak is published here.",
+    "Not shown: 1 timed on B200; “h2”, for whose arithmetic no peak is published here.",
   );
+  const idle = mark("arithmetic", 0, { label: "nothing", at: {} });
+  expect(hiddenText([idle], "X1")).toBe("Not shown: “nothing”, which has no FLOPs.");
 });
 
 test("a point above its roof is in the picture, and is said not to be possible", () => {

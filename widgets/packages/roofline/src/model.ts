@@ -25,15 +25,20 @@ export function spotsOf(marks: readonly Mark[], machine: string): Spot[] {
 export function hiddenText(marks: readonly Mark[], machine: string): string {
   const timed = marks.filter((mark) => mark.machine && mark.machine !== machine);
   const others = [...new Set(timed.map((mark) => mark.machine))];
-  const peakless = marks.filter((mark) => !timed.includes(mark) && !mark.at[machine]);
-  const names = [...new Set(peakless.map(({ label }) => label))];
+  const without = marks.filter((mark) => !timed.includes(mark) && !mark.at[machine]);
+  const idle = without.filter(({ flops }) => flops.every(([, count]) => count === 0));
+  const peakless = without.filter((mark) => !idle.includes(mark));
   const said = [];
   if (timed.length) said.push(`${timed.length} timed on ${others.join(" or ")}`);
-  if (peakless.length)
-    said.push(
-      `${names.slice(0, 3).join(", ")}${names.length > 3 ? ", …" : ""}, for whose arithmetic no peak is published here`,
-    );
+  if (peakless.length) said.push(`${named(peakless)}, for whose arithmetic no peak is published here`);
+  if (idle.length) said.push(`${named(idle)}, which has no FLOPs`);
   return said.length ? `Not shown: ${said.join("; ")}.` : "";
+}
+
+/** The first names, quoted: a name may be any word of the sentence. */
+function named(marks: readonly Mark[]): string {
+  const names = [...new Set(marks.map(({ label }) => `“${label}”`))];
+  return `${names.slice(0, 3).join(", ")}${names.length > 3 ? ", …" : ""}`;
 }
 
 export interface Roof {
