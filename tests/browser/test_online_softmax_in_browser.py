@@ -342,6 +342,18 @@ def test_another_head_is_recorded_from_the_page(host: Host, widget: OnlineSoftma
     expect(page.locator(".sg-subject")).to_contain_text("head 0 of 4")
 
 
+def test_what_is_chosen_while_python_records_is_recorded_after_it(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    page.get_by_label("Keys", exact=True).select_option("rising")
+    page.get_by_label("Scores times").select_option("16")
+    page.get_by_label("head", exact=True).fill("2")
+    page.get_by_label("head", exact=True).press("Enter")
+    settled(page)
+    expect(page.get_by_label("Scores times")).to_have_value("16")
+    asked = widget.question
+    assert (asked["order"], asked["scale_by"], asked["head"]) == ("rising", 16, 2)
+
+
 def test_sharper_scores_overflow_without_the_maximum(host: Host, widget: OnlineSoftmax) -> None:
     page = show(host, widget)
     page.get_by_label("Recurrence").select_option("unshifted")
