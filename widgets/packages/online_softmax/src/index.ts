@@ -45,7 +45,7 @@ const LEGEND = (): LegendItem[] => [
 
 function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTMAX>): void {
   let asking = false;
-  let waiting: Partial<Question> | undefined; // changed meanwhile
+  let waiting: Partial<Question> | undefined; // chosen meanwhile
   const transport = new Transport();
 
   const selectedSplit = (): number | undefined => {
@@ -127,7 +127,7 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
   });
 
   /** Returns whether it was recorded. */
-  async function ask(change: Partial<Question>): Promise<boolean> {
+  async function ask(asked: Partial<Question>): Promise<boolean> {
     if (asking) return false;
     asking = true;
     frame.clearNotice();
@@ -135,7 +135,7 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
     progress.value = 0;
     progress.hidden = false;
     try {
-      await source.call("edit", { ...change });
+      await source.call("edit", { ...asked });
       return true;
     } catch (error) {
       frame.notify("error", (error as Error).message);
