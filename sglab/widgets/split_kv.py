@@ -89,7 +89,7 @@ class SplitKV(Widget):
                 "enable_cuda_graph": enable_cuda_graph,
             }
         )
-        head_dims = {} if batch is None or batch.kind == "mla" else _head_dims(batch)
+        head_dims: dict[str, Any] = {} if batch is None or batch.kind == "mla" else _head_dims(batch)
         if planners is None:
             latent = question["num_kv_heads"] == 1 and not head_dims
             planners = (
@@ -177,7 +177,7 @@ class SplitKV(Widget):
         self.publish(tensors, question=dict(question), panes=panes, header=_header(lens, question))
 
 
-def _head_dims(batch: Any) -> dict[str, int]:
+def _head_dims(batch: Any) -> dict[str, Any]:
     return {"head_dim_qk": batch.layer.qk_head_dim, "head_dim_vo": batch.layer.v_head_dim}
 
 
