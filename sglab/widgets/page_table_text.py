@@ -20,7 +20,7 @@ def numbers(values: Iterable[int]) -> str:
     listed = [int(value) for value in values]
     if len(listed) > 2 and listed == list(range(listed[0], listed[-1] + 1)):
         return f"{listed[0]} … {listed[-1]}"
-    if len(listed) > LISTED:
+    if len(listed) > LISTED + 1:  # "…" stands for two at least
         return f"{', '.join(map(str, listed[: LISTED - 1]))}, … {listed[-1]}"
     return ", ".join(map(str, listed))
 
@@ -74,9 +74,12 @@ def _after_free(name: str, before: PagePool, after: PagePool) -> str:
     freed = np.flatnonzero(lost & (owner == FREE))
     said = f"{name} left. {plural(len(freed), 'page')} free again"
     said += f" ({numbers(freed)})" if len(freed) else ""
-    for kept, where in ((owner >= 0, "with other requests"), (owner == CACHED, "in the radix tree")):
+    for kept, noun, where in (
+        (owner >= 0, "shared page", "with other requests"),
+        (owner == CACHED, "page", "in the radix tree"),
+    ):
         count = int((lost & kept).sum())
-        said += f"; {plural(count, 'shared page')} stayed {where}" if count else ""
+        said += f"; {plural(count, noun)} stayed {where}" if count else ""
     return said + "."
 
 

@@ -45,7 +45,7 @@ class SplitKV(Widget):
         planners: names from `sglab.planning.PLANNERS`, shown side by side; by default two that fit the heads.
 
     Args:
-        seq_lens: KV tokens per request, or a decode batch (its lengths and heads are read once).
+        seq_lens: KV tokens per request, or a decode batch (its lengths, heads and head dims are read once).
         num_heads, num_kv_heads: of one rank; one KV head with 128 heads is absorbed MLA (576 and 512 dims).
         sm_count: a number, or "H100", "H200", "B200".
         page_size: in tokens; None lets every planner use its own.
@@ -89,8 +89,9 @@ class SplitKV(Widget):
                 "enable_cuda_graph": enable_cuda_graph,
             }
         )
+        head_dims: dict[str, Any] = {} if batch is None or batch.kind == "mla" else _head_dims(batch)
         if planners is None:
-            latent = question["num_kv_heads"] == 1
+            latent = question["num_kv_heads"] == 1 and not head_dims
             planners = (
                 ("cutlass_mla_individual", "flashinfer_mla") if latent else ("flashinfer_decode", "sglang_triton")
             )
@@ -100,6 +101,7 @@ class SplitKV(Widget):
             ]
         )
         self._batch = batch
+        self._head_dims = head_dims
         self._taken = None if batch is None else tuple(batch.seq_lens.tolist())
         self._lens: NDArray[np.int64] = np.zeros(0, np.int64)
         self._answers: dict[str, Plan | str] = {}
@@ -162,7 +164,9 @@ class SplitKV(Widget):
         panes = []
         for name in names:
             try:
-                answers[name] = PLANNERS[name](lens, **question)
+                if self._head_dims and PLANNERS[name].attention == "mla":
+                    raise check.fail("batch", "the latent KV of MLA", _dims(self._head_dims), "choose another planner")
+                answers[name] = PLANNERS[name](lens, **question, **self._head_dims)
             except ValueError as error:  # this planner refuses: its pane says why, the others continue
                 answers[name] = str(error)
             panes.append(_pane(name, answers[name]))
@@ -171,6 +175,14 @@ class SplitKV(Widget):
             raise ValueError(f"no planner takes this batch; {names[0]} says: {answers[names[0]]}")
         self._lens, self._answers = lens.copy(), answers
         self.publish(tensors, question=dict(question), panes=panes, header=_header(lens, question))
+
+
+def _head_dims(batch: Any) -> dict[str, Any]:
+    return {"head_dim_qk": batch.layer.qk_head_dim, "head_dim_vo": batch.layer.v_head_dim}
+
+
+def _dims(head_dims: Mapping[str, int]) -> str:
+    return "keys of {head_dim_qk} and values of {head_dim_vo} dims".format(**head_dims)
 
 
 def _known(planners: Sequence[str]) -> tuple[str, ...]:
@@ -249,7 +261,9 @@ def _pane(name: str, answer: Plan | str) -> dict[str, Any]:
 def _tensors(name: str, answer: Plan | str) -> dict[str, Any]:
     if isinstance(answer, str):
         return {}
-    tensors: dict[str, Any] = {f"{name}.{key}": array for key, array in answer.arrays.items()}
+    # a page knows no uint32, the type of FlashInfer's total_num_rows under a CUDA graph
+    crossing = {key: each.astype(np.int64) if each.dtype == np.uint32 else each for key, each in answer.arrays.items()}
+    tensors: dict[str, Any] = {f"{name}.{key}": array for key, array in crossing.items()}
     if len(answer.work) <= DRAWN:
         work = np.stack([getattr(answer.work, column) for column in WORK_COLUMNS])
         tensors[f"{name}.work"] = work.astype(np.int32) if answer.makespan < 2**31 else work

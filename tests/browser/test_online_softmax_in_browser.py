@@ -342,6 +342,24 @@ def test_another_head_is_recorded_from_the_page(host: Host, widget: OnlineSoftma
     expect(page.locator(".sg-subject")).to_contain_text("head 0 of 4")
 
 
+def test_what_is_chosen_while_python_records_is_recorded_after_it(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    chosen = {"Keys": "rising", "Scores times": "16", "head": "2"}
+    page.evaluate(
+        """chosen => Object.entries(chosen).forEach(([name, value]) => {
+            const label = [...document.querySelectorAll("label")].find(each => each.firstChild.textContent === name);
+            const field = document.querySelector(`[aria-label="${name}"]`) ?? label.querySelector("input");
+            field.value = value;
+            field.dispatchEvent(new Event("change", { bubbles: true }));
+        })""",
+        chosen,
+    )
+    settled(page)
+    asked = widget.question
+    assert (asked["order"], asked["scale_by"], asked["head"]) == ("rising", 16, 2)
+    expect(page.get_by_label("Scores times")).to_have_value("16")
+
+
 def test_sharper_scores_overflow_without_the_maximum(host: Host, widget: OnlineSoftmax) -> None:
     page = show(host, widget)
     page.get_by_label("Recurrence").select_option("unshifted")

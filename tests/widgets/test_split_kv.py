@@ -53,6 +53,33 @@ def test_a_live_batch_gives_lengths_and_heads() -> None:
     assert widget.question["num_heads"] == 16
 
 
+@pytest.mark.parametrize(("heads", "kv_heads", "dim"), [(8, 1, 128), (16, 4, 64), (8, 2, 256)])
+def test_a_batch_that_is_no_mla_is_planned_with_its_own_head_dims(heads: int, kv_heads: int, dim: int) -> None:
+    pytest.importorskip("torch")
+    import sglab
+
+    batch = sglab.decode_batch([500, 900], num_heads=heads, num_kv_heads=kv_heads, kind="mha", head_dim=dim)
+    assert list(SplitKV(batch).plans) == ["flashinfer_decode", "sglang_triton"]
+    names = ("flashinfer_decode", "flash_attention_3", "sglang_triton", "flash_mla")
+    widget = SplitKV(batch, names)
+    for name, plan in widget.plans.items():
+        expected = PLANNERS[name](
+            [500, 900], num_heads=heads, num_kv_heads=kv_heads, sm_count=132, head_dim_qk=dim, head_dim_vo=dim
+        )
+        assert (plan.workspace_bytes, plan.scalars) == (expected.workspace_bytes, expected.scalars)
+    assert list(widget.plans) == list(names[:3])
+    if kv_heads == 1:
+        assert f"the latent KV of MLA, got keys of {dim} and values of {dim} dims" in widget.panes[3]["error"]
+
+
+def test_every_planner_crosses_to_the_page_as_for_a_cuda_graph() -> None:
+    widget = SplitKV([300, 77], tuple(PLANNERS), num_heads=32, num_kv_heads=8, enable_cuda_graph=True)
+    rows = widget.plans["flashinfer_prefill"].arrays["total_num_rows"]
+    (crossed,) = widget.slices([{"name": "flashinfer_prefill.total_num_rows", "start": 0, "stop": 1}])
+    assert rows.dtype == np.uint32
+    assert crossed.array.tolist() == rows.tolist() == [2]
+
+
 def test_an_edit_answers_with_everything_the_page_draws() -> None:
     widget = SplitKV([100, 5000], "flash_mla")
     answer = widget.edit(seq_lens=[9000, 5000])

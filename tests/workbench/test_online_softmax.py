@@ -171,6 +171,13 @@ def test_a_masked_split_is_nan_without_the_guard_and_empty_with_it() -> None:
     assert keys[MLA.slots(0)].isfinite().all()  # the batch's own cache is untouched
 
 
+def test_a_query_of_zeros_cannot_be_masked() -> None:
+    batch = sglab.decode_batch([100], num_heads=4, num_kv_heads=2, kind="mha", head_dim=64, page_size=16)
+    batch.q.zero_()
+    with pytest.raises(ValueError, match="order: expected not masked for a query that is 0"):
+        record_online_softmax(batch, 0, 0, 2, 32, batch.sm_scale, "reference", order="masked")
+
+
 def test_the_guard_changes_nothing_where_every_split_sees_a_key() -> None:
     states = of("stored").states
     assert torch.equal(states["guarded"].columns(), states["online"].columns())

@@ -56,7 +56,7 @@ def flash_mla(w: Workload) -> Plan:
 def _rule(metadata: MlaMetadata) -> str:
     total, parts, overhead = metadata.total_num_blocks, metadata.num_sm_parts, FIXED_OVERHEAD_NUM_BLOCKS
     return (
-        f"{total:,} blocks of {BLOCK_SIZE_N} KV tokens, {overhead} more per request counted for its overhead, are "
+        f"{total:,} blocks, those of {BLOCK_SIZE_N} KV tokens and {overhead} per request for its overhead, are "
         f"dealt out in order to {parts} parts: ceil({total:,} / {parts}) + {overhead} = {metadata.payload} each. "
         "A part that is full leaves the rest of a request to the next."
     )

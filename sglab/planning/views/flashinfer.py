@@ -179,7 +179,8 @@ def prefill_sm90(w: Workload) -> Plan:
         SOURCE,
         LaunchShape((w.sm_count, schedules, 1), 1, 1, w.sm_count),
         units,
-        rule="It never splits KV: requests and heads go whole to the CTA with the least cost so far, longest first.",
+        rule="It never splits KV: head by head, the longest request of each first, a request goes whole to the CTA "
+        "with the least cost so far.",
         head_block_is="1 query head",
         arrays={name: getattr(plan, name) for name in (*names, "head_indices", "batch_indices", "plan_info")},
         scalars={

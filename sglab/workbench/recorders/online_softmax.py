@@ -15,6 +15,7 @@ from functools import cached_property
 
 import torch
 
+from sglab.engine.errors import BadArgumentError
 from sglab.kernels.decode_attention import split_ranges
 from sglab.kernels.scoring import Scoring
 from sglab.planning.num_kv_splits import BLOCK_H
@@ -175,6 +176,10 @@ def _arranged(
     """The head's keys and values in another order, or with the first `masked` keys' scores −inf."""
     if order == "masked":
         largest = int(q.abs().argmax())
+        if q[largest] == 0:  # times an infinite key: NaN
+            raise BadArgumentError(
+                "order", "not masked for a query that is 0", order, "Its score with any key is 0 or NaN, never −inf."
+            )
         k = k.clone()
         k[:masked] = 0
         k[:masked, largest] = -math.inf if q[largest] > 0 else math.inf

@@ -45,6 +45,7 @@ const LEGEND = (): LegendItem[] => [
 
 function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTMAX>): void {
   let asking = false;
+  let waiting: Partial<Question> | undefined; // chosen meanwhile
   const transport = new Transport();
 
   const selectedSplit = (): number | undefined => {
@@ -126,7 +127,7 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
   });
 
   /** Returns whether it was recorded. */
-  async function ask(change: Partial<Question>): Promise<boolean> {
+  async function ask(asked: Partial<Question>): Promise<boolean> {
     if (asking) return false;
     asking = true;
     frame.clearNotice();
@@ -134,7 +135,7 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
     progress.value = 0;
     progress.hidden = false;
     try {
-      await source.call("edit", { ...change });
+      await source.call("edit", { ...asked });
       return true;
     } catch (error) {
       frame.notify("error", (error as Error).message);
@@ -144,11 +145,18 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
       asking = false;
       frame.root.removeAttribute("aria-busy");
       progress.hidden = true;
+      const next = waiting;
+      waiting = undefined;
+      if (next) change(next);
     }
   }
 
   /** A question to Python, to be taken back. */
   function change(asked: Partial<Question>): void {
+    if (asking) {
+      waiting = { ...waiting, ...asked };
+      return;
+    }
     const { question } = model.recorded ?? {};
     const before =
       question && Object.fromEntries(Object.keys(asked).map((key) => [key, question[key as keyof Question]]));

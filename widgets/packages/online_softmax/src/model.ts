@@ -126,7 +126,8 @@ export class Model {
     this.whole = exactWhole(recorded, this.held);
     this.kernelError = relativeError(recorded.kernelO, exactWhole(recorded, new Map()).o);
     this.results = resultsOf(recorded, formula, rule, plan, this.held);
-    this.steps = stepsOf({ recorded, formula, plan, base, selectedSplit });
+    const lseOf = (split: number) => this.results[split]?.computed.lse ?? Number.NaN;
+    this.steps = stepsOf({ recorded, formula, plan, base, selectedSplit, lseOf });
     this.transport.load(this.steps.track);
     this.changed();
   }

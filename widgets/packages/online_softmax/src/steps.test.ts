@@ -26,9 +26,10 @@ const recorded = {
   }),
 } as unknown as Recorded;
 const plan = [[0, 1]] as unknown as Plan;
-const steps = stepsOf({ recorded, formula: "online", plan, base: "e", selectedSplit: () => 1 } as Parameters<
-  typeof stepsOf
->[0]);
+const shown = { recorded, formula: "online", plan, base: "e", selectedSplit: () => 1 };
+const of = (lses: number[]) =>
+  stepsOf({ ...shown, lseOf: (split: number) => lses[split] } as Parameters<typeof stepsOf>[0]);
+const steps = of([1.5, 2.5]);
 
 describe("steps", () => {
   test("four operations a tile, a partial a split, then the merges", () => {
@@ -52,6 +53,11 @@ describe("steps", () => {
 
   test("a selected split has its tiles, its partial and the merges that take it", () => {
     expect(steps.track.eventsOfSelection?.()).toEqual([13, 14, 15]);
+  });
+
+  test("the LSE of a finished split is that of the partial which is merged, not always the kernel's", () => {
+    expect(steps.track.describe(9)).toContain("LSE = 1.5 (natural) are its partial");
+    expect(of([Number.POSITIVE_INFINITY, 2.5]).track.describe(9)).toContain("LSE = +inf (natural)");
   });
 
   test("each position is a sentence", () => {

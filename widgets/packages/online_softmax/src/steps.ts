@@ -28,6 +28,8 @@ export interface Shown {
   plan: Plan;
   base: Base;
   selectedSplit: () => number | undefined;
+  /** Of the partial that is merged: the kernel's, or what the formula ends with. */
+  lseOf: (split: number) => number;
 }
 
 export function stepsOf(shown: Shown): Steps {
@@ -88,12 +90,12 @@ function raising(recorded: Recorded, formula: FormulaName): number[] {
   );
 }
 
-function sentence({ recorded, formula, plan, base }: Shown, moment: Moment): string {
+function sentence({ recorded, formula, plan, base, lseOf }: Shown, moment: Moment): string {
   switch (moment.kind) {
     case "start":
       return "No score has arrived: m = −inf, O = 0.";
     case "partial": {
-      const lse = recorded.partialLse[moment.split] as number;
+      const lse = lseOf(moment.split);
       if (!recorded.steps[moment.split])
         return `Split ${moment.split} has no tokens: its partial stays LSE = −inf.`;
       return `Split ${moment.split} is done: O / d and LSE = ${lseText(lse, base)} are its partial.`;

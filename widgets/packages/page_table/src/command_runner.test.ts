@@ -14,13 +14,17 @@ function made() {
   return { runner, frame, attributes };
 }
 
-test("a second command does nothing while the first runs, and the widget says that it is busy", async () => {
-  const { runner, attributes } = made();
+test("a second command does nothing while the first runs, and the widget says so", async () => {
+  const { runner, frame, attributes } = made();
   let finish = () => {};
   const first = runner.run(() => new Promise<void>((done) => (finish = done)));
   const second = vi.fn(async () => {});
   await runner.run(second);
   expect(second).not.toHaveBeenCalled();
+  expect(frame.notify).toHaveBeenCalledWith(
+    "info",
+    expect.stringContaining("Nothing was changed: Python is still"),
+  );
   expect(attributes.get("aria-busy")).toBe("true");
   finish();
   await first;

@@ -11,9 +11,15 @@ export class CommandRunner {
     private frame: Frame,
   ) {}
 
-  /** Does nothing while another command runs. An error is shown; the command has then changed nothing. */
+  /** While another command runs, says that it does nothing. An error is shown; the command has then changed nothing. */
   async run(command: (source: PageTableSource) => Promise<unknown>): Promise<void> {
-    if (this.#busy) return;
+    if (this.#busy) {
+      this.frame.notify(
+        "info",
+        "Nothing was changed: Python is still at the last press. Press again after it.",
+      );
+      return;
+    }
     this.#busy = true;
     this.frame.root.setAttribute("aria-busy", "true");
     try {

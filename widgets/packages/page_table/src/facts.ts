@@ -2,6 +2,7 @@
 
 import { format, h } from "@sglab/core";
 import type { Page, Request } from "./model";
+import { headingOf } from "./names";
 import { placeOf } from "./places";
 import type { Shared } from "./shared";
 import { pageStatus, writerOf } from "./words";
@@ -29,7 +30,7 @@ export function requestParts(shared: Shared, request: Request): Node[] {
   ];
   if (size > 1) rows.push(["last page", `${last} of ${size} slots used`]);
   if (request.cachedTokens) rows.push(["owned by the radix tree", plural(request.cachedTokens, "token")]);
-  return [h("div", { class: "sg-heading" }, `Request ${request.name}`), table(rows)];
+  return [h("div", { class: "sg-heading" }, headingOf(request.name)), table(rows)];
 }
 
 export function pageParts(shared: Shared, id: number, page: Page): Node[] {

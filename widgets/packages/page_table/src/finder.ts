@@ -2,6 +2,7 @@
 
 import { type Disposer, type Frame, format, h } from "@sglab/core";
 import type { Request } from "./model";
+import { requestIn } from "./names";
 import type { Shared } from "./shared";
 
 const HELP = "Find a request (r12), a token of it (r12 300), a page (page 37) or a slot (slot 1600)";
@@ -33,14 +34,13 @@ export class Finder {
   async #find(text: string): Promise<void> {
     const { model } = this.shared;
     const [, kind, digits] = /^(page|slot)\s*(\d+)$/i.exec(text) ?? [];
-    const [, name, token] = /^(\S+?)(?:[\s,:]+(?:token\s*)?(\d+))?$/.exec(text) ?? [];
-    const request = model.requests.find((each) => each.name === name?.toLowerCase());
+    const { request, token } = requestIn(text, model.requests);
     this.frame.clearNotice();
     try {
       if (kind !== undefined) await this.#select(kind.toLowerCase(), Number(digits));
       else if (!request) this.frame.notify("error", `“${text}” is no request of this batch. ${HELP}.`);
       else if (token === undefined) this.shared.select({ request: request.index });
-      else await this.#selectToken(request, Number(token));
+      else await this.#selectToken(request, token);
     } catch (error) {
       this.frame.notify("error", (error as Error).message);
     }

@@ -5,7 +5,20 @@ import type { Numbers } from "@sglab/protocol";
 import type { ArrayInfo, Pane, SplitKVSource } from "./protocol";
 
 const FIRST = 480;
-const BY_REQUEST = ["request_indices", "batch_indices", "batch", "varlen_batch_idx"];
+/** Arrays that name the request of each of their entries: of a work unit, a block, or a place in sorted order. */
+const KEYS = ["request_indices", "batch_indices", "batch", "varlen_batch_idx"];
+/** Arrays beside one of those, entry for entry. */
+const KEYED = new Set([
+  ...["num_splits_dynamic", "num_m_blocks"], // FlashAttention-3, sorted
+  ...["qo_tile_indices", "kv_tile_indices", "block_valid_mask", "head_indices"], // FlashInfer
+  ...["qo_indptr", "kv_indptr", "qo_len", "kv_len"], // FlashInfer on SM90: of each work unit
+  ...["m_block", "split", "cta"], // CUTLASS
+]);
+/** One entry per request, or a prefix sum with one more. */
+const OF_REQUESTS = new Set([
+  ...["local_split_kv", "num_splits", "num_kv_splits", "kv_len_per_split"],
+  ...["o_indptr", "merge_indptr"],
+]);
 const FLAGS = new Set(["bool"]);
 
 export interface ArrayList {
@@ -22,6 +35,8 @@ interface Opened {
   body: HTMLElement;
   limit: number;
   values?: Numbers;
+  /** The request of each entry, where the plan says it in an array. */
+  requests?: Numbers;
 }
 
 export function arrayList(source: SplitKVSource, failed: (error: unknown) => void): ArrayList {
@@ -34,9 +49,13 @@ export function arrayList(source: SplitKVSource, failed: (error: unknown) => voi
   const read = async (entry: Opened) => {
     try {
       const owner = pane as Pane;
-      const tensor = await source.slice(`${owner.name}.${entry.info.name}`, 0, 2 ** 31);
+      const values = async ({ name }: ArrayInfo) =>
+        (await source.slice(`${owner.name}.${name}`, 0, 2 ** 31)).data;
+      const key = keyOf(entry.info, owner.arrays);
+      const [own, requests] = await Promise.all([values(entry.info), key && values(key)]);
       if (owner !== pane) return;
-      entry.values = tensor.data;
+      entry.values = own;
+      entry.requests = requests;
       write(entry);
     } catch (error) {
       failed(error);
@@ -46,7 +65,7 @@ export function arrayList(source: SplitKVSource, failed: (error: unknown) => voi
   const write = (entry: Opened) => {
     const { info, values, body, limit } = entry;
     if (!values) return;
-    const marked = markedEntries(info, values, opened, batch, request);
+    const marked = markedEntries(info, entry.requests, batch, request, usedOf(pane));
     body.replaceChildren(...valueNodes(info, values, Math.min(limit, values.length), marked));
     if (values.length > limit) {
       const more = h("button", { type: "button", class: "sg-button" }, `all ${format.count(values.length)}`);
@@ -121,23 +140,32 @@ export function arrayList(source: SplitKVSource, failed: (error: unknown) => voi
   };
 }
 
-/** Which entries belong to the selected request, as far as the array's name and length say. */
-function markedEntries(
+/** The array of a plan that says whose the entries of another, or of itself, are. */
+export function keyOf(info: ArrayInfo, arrays: ArrayInfo[]): ArrayInfo | undefined {
+  if (KEYS.includes(info.name)) return info;
+  if (!KEYED.has(info.name)) return undefined;
+  return arrays.find(({ name, shape }) => KEYS.includes(name) && shape[0] === info.shape[0]);
+}
+
+/** Entries before the padding that a plan for a CUDA graph ends with. */
+function usedOf(pane: Pane | undefined): number {
+  const used = pane?.scalars.new_batch_size;
+  return typeof used === "number" ? used : Number.POSITIVE_INFINITY;
+}
+
+/** Which entries belong to the selected request; a length alone says nothing, a plan_info may have any. */
+export function markedEntries(
   info: ArrayInfo,
-  values: Numbers,
-  opened: Map<string, Opened>,
+  requests: Numbers | undefined,
   batch: number,
   request: number | undefined,
+  used = Number.POSITIVE_INFINITY,
 ): (index: number) => boolean {
   if (request === undefined) return () => false;
-  if (BY_REQUEST.includes(info.name)) return (index) => values[index] === request;
-  if (info.shape.length !== 1) return () => false;
-  if (values.length === batch) return (index) => index === request;
-  if (values.length === batch + 1) return (index) => index === request || index === request + 1;
-  const keys = [...opened.values()].find(
-    (other) => BY_REQUEST.includes(other.info.name) && other.values?.length === values.length,
-  );
-  return (index) => keys?.values?.[index] === request;
+  if (requests) return (index) => index < used && requests[index] === request;
+  if (!OF_REQUESTS.has(info.name)) return () => false;
+  const sum = info.shape[0] === batch + 1;
+  return (index) => index === request || (sum && index === request + 1);
 }
 
 /** Text, with a <mark> around each run of marked entries; rows of a matrix on lines of their own. */
