@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from sglab.emulator.nan_pairs import Pairs
 from sglab.emulator.register_types import ELEMENTS, FLOATS, Statement, float_types
 
 BYTES = ("e4m3", "e5m2")
@@ -31,6 +32,8 @@ def register_kinds(statements: Iterable[Statement]) -> dict[str, str]:
         parts = mnemonic.split(".")
         if parts[0] in ("mma", "wgmma") and not parts[-1].startswith("s"):
             _of_product(parts, operands, kinds)
+        if parts[0] == "wmma":
+            _of_fragments(parts, operands, kinds)
         packed = next((part for part in parts[1:] if part in ("f16x2", "bf16x2")), "")
         if packed:
             converts = parts[0] == "cvt"
@@ -41,6 +44,7 @@ def register_kinds(statements: Iterable[Statement]) -> dict[str, str]:
             _of_conversion(parts, operands, kinds)
         if parts[0] == "mov" and len(operands) == 2:
             moves.append((list(operands[0]), list(operands[1])))
+    Pairs(listed).tell(kinds)
     for _ in range(4):
         before = len(kinds)
         for left, right in moves:
@@ -56,6 +60,20 @@ def _of_product(parts: list[str], operands: Iterable[Iterable[str]], kinds: dict
     for operand, element in zip(operands, (d, a, b, *c), strict=False):
         if element in OF_A_PRODUCT:
             for register in operand:
+                kinds.setdefault(register, OF_A_PRODUCT[element])
+
+
+def _of_fragments(parts: list[str], operands: Sequence[Iterable[str]], kinds: dict[str, str]) -> None:
+    """Of wmma: what is loaded or stored has the last type; a product names those of D, C, or D, A, B and C."""
+    fragments = [*operands]
+    if parts[1] != "mma":
+        fragments, elements = fragments[int(parts[1] == "store") :][:1], parts[-1:]
+    else:
+        named = [part for part in parts if part in OF_A_PRODUCT]
+        elements = [*named[:1], "f16", "f16", *named[1:]] if len(named) == 2 else named
+    for fragment, element in zip(fragments, elements, strict=False):
+        if element in OF_A_PRODUCT:
+            for register in fragment:
                 kinds.setdefault(register, OF_A_PRODUCT[element])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from sglab.emulator.captures import Capture, CapturedLaunch
 from sglab.emulator.nan_kinds import copied_kind, moved_registers, register_kinds, tensor_kinds
+from sglab.emulator.nan_pairs import Pairs
 from sglab.emulator.session import Session
 from sglab.gpu import core
 from sglab.gpu.arguments import Held
@@ -224,12 +225,22 @@ class _Reader:
         self._registers: dict[tuple[int, int, int], dict[int, int]] = {}  # (cta, warp, register) -> lane -> event
         self._bytes: dict[tuple[int, int], dict[int, int]] = {}  # (space, cluster) -> unit -> event
         self._issued: dict[tuple[int, int], int] = {}  # (cta, pc) -> last operation
+        self._pairs = Pairs(launch.kernel.code.kernel.statements())
+        self._packed: dict[tuple[int, int, str], dict[int, int]] = {}  # (cta, warp, pair) -> lane -> event
+        # Compilers pack what a load from tensor memory brings before its wait: whence is known only at the wait.
+        self._early: dict[tuple[int, int, str], int] = {}  # (cta, warp, register) -> event
+        self._late: dict[int, set[int]] = {}  # event -> parents
+        # Local memory has no addresses here: of a lane's earlier stores the last of each instruction counts.
+        self._local: dict[tuple[int, int, int], dict[int, int]] = {}  # (cta, warp, lane) -> pc -> event
 
     def events(self) -> list[NanEvent]:
         table = self._columns["events"]
         names = ("position", "pc", "cta", "warp", "in", "out", "kind")
         rows = zip(*(table[name].tolist() for name in names), strict=True)
-        return [self._event(number, *row) for number, row in enumerate(rows)]
+        events = [self._event(number, *row) for number, row in enumerate(rows)]
+        for number, parents in self._late.items():
+            events[number] = replace(events[number], parents=tuple(sorted(parents)))
+        return events
 
     def _event(
         self, number: int, position: int, pc: int, cta: int, warp: int, lanes_in: int, lanes_out: int, kind: int
@@ -247,7 +258,18 @@ class _Reader:
         if kind == FILLED and not parents and (cta, pc) in self._issued:
             parents.add(self._issued[cta, pc])
         instruction = self._code[pc]
+        pair = self._pairs.packed(instruction.text) if kind == INSTRUCTION else ""
+        if kind == INSTRUCTION:
+            parents |= self._out_of_sight(instruction, cta, warp, lanes_out)
         role = self._role(instruction, kind, lanes_in, lanes_out, memory, parents)
+        if pair:
+            role = "spread"
+            self._packed.setdefault((cta, warp, pair), {}).update(dict.fromkeys(_lanes(lanes_in), number))
+        if parents and instruction.opcode.startswith(("st.local.", "wmma.store.")):
+            role = "stored"
+        if instruction.opcode.startswith("st.local."):
+            for lane in _lanes(lanes_in):
+                self._local.setdefault((cta, warp, lane), {})[pc] = number
         for register, lanes, written, of_warp in operands:
             if written:
                 self._registers.setdefault((cta, of_warp, register), {}).update(dict.fromkeys(_lanes(lanes), number))
@@ -259,14 +281,32 @@ class _Reader:
             self._issued[cta, pc] = number
         names = self._columns["registers"]
         named = dict.fromkeys((names[register], written) for register, _, written, _ in operands)
+        for name, written in named:
+            if pair and not parents and not written:
+                self._early[cta, warp, name] = number
+            elif kind == FILLED and (early := self._early.pop((cta, warp, name), None)) is not None:
+                self._late.setdefault(early, set()).update(parents)
+        apart = self._pairs.unpacked(instruction.text) if kind == INSTRUCTION and parents else ""
         return NanEvent(
             number, role, position, cta, warp, lanes_in, lanes_out, instruction,
             ("instruction", "operation", "filled")[kind],
-            tuple(name for name, written in named if not written), tuple(name for name, written in named if written),
+            (apart,) if apart else tuple(name for name, written in named if not written),
+            (pair,) if pair else tuple(name for name, written in named if written),
             self._places(memory),
             tuple(sorted(parents)),
             self._made(instruction, kind, lanes_in, lanes_out, memory) if role == "spread" else 0,
         )  # fmt: skip
+
+    def _out_of_sight(self, instruction: Instruction, cta: int, warp: int, lanes: int) -> set[int]:
+        """Who wrote the NaN that an instruction took out of local memory or out of a pair of floats."""
+        if instruction.opcode.startswith("ld.local."):
+            return {event for lane in _lanes(lanes) for event in self._local.get((cta, warp, lane), {}).values()}
+        pair = self._pairs.unpacked(instruction.text)
+        for each in self._pairs.behind(pair) if pair else []:
+            known = self._packed.get((cta, warp, each), {})
+            if found := {known[lane] for lane in _lanes(lanes) if lane in known}:
+                return found
+        return set()
 
     @staticmethod
     def _made(instruction: Instruction, kind: int, lanes_in: int, lanes_out: int, memory: list[Any]) -> int:
@@ -297,7 +337,7 @@ class _Reader:
     def _role(
         self, instruction: Instruction, kind: int, lanes_in: int, lanes_out: int, memory: list[Any], parents: set[int]
     ) -> str:
-        loads = any(not row[-1] for row in memory) or instruction.opcode.startswith("ld.")
+        loads = any(not row[-1] for row in memory) or instruction.opcode.startswith(("ld.", "wmma.load."))
         if parents:
             if lanes_out and (kind != OPERATION or not any(row[-1] for row in memory)):
                 return "spread"

@@ -36,10 +36,11 @@ def float_types(statements: Iterable[Statement]) -> dict[str, str]:
     """f16, bf16, f32 or f64 by register, of those that hold floats for sure."""
     types: dict[str, str] = {}
     others: set[str] = set()
+    own: set[str] = set()
     moves: list[list[str]] = []
     for mnemonic, operands in statements:
         effects = _effects(mnemonic)
-        if effects is None:
+        if effects is None or mnemonic.startswith("wmma."):  # whose fragments are of several types, packed ones, too
             continue
         if effects.taint == "shuffle" or effects.cost == "reduce":
             operands = operands[:2]  # the others are lanes and masks
@@ -52,7 +53,9 @@ def float_types(statements: Iterable[Statement]) -> dict[str, str]:
                 others.add(register)
             elif kind:
                 types[register] = kind
-    _spread(types, others, moves)
+        if kind in FLOATS and operands:
+            own.update(operands[0])
+    _spread(types, others, moves, own)
     return {register: kind for register, kind in types.items() if register not in others}
 
 
@@ -82,13 +85,14 @@ def _kind(effects: core.Effects) -> tuple[str, bool]:
     return kind, False
 
 
-def _spread(types: dict[str, str], others: set[str], moves: list[list[str]]) -> None:
-    """Along moves, in both directions, until nothing new is learnt."""
+def _spread(types: dict[str, str], others: set[str], moves: list[list[str]], own: set[str]) -> None:
+    """Along moves, in both directions, until nothing new is learnt. What a floating-point instruction wrote, its `own`,
+    stays a float where its bits are moved to an integer, too, as in logf."""
     for _ in range(8):
         before = len(types), len(others)
         for operands in moves:
             if others & set(operands):
-                others.update(operands)
+                others.update(set(operands) - own)
             found = {types[register] for register in operands if register in types}
             if len(found) == 1:
                 types.update(dict.fromkeys(operands, *found))

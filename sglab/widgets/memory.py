@@ -246,7 +246,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
         table = {}
         for pc in sorted(set(pcs)):
             instruction = self.recording.code[pc]
-            source = instruction.source
+            source = instruction.own_source
             table[str(pc)] = {
                 "line": instruction.ptx_line,
                 "opcode": instruction.opcode,

@@ -256,14 +256,14 @@ def sentence(event: NanEvent, infinite: bool = False) -> str:
         told = f"{what} came in from {place}, with {opcode}{where}"
         return told if told.endswith("…") else f"{told}."
     if event.role == "stored":
-        place = _place(event, True) or "memory"
+        place = _place(event, True) or _local(event) or "memory"
         return f"{opcode}{where} stored it to {place}."
     if event.role == "stopped":
         return f"{opcode}{where} read it{_of(event.read)}, and the result is no {what}."
     if event.kind == "operation":
         place = next((f" from {place.text} on" for place in event.places if place.written), " of its accumulators")
         return f"{opcode} spread it to {event.lanes_written:,} elements{place}."
-    place = _place(event, False)
+    place = _place(event, False) or _local(event)
     source = f" in {place}" if place else _of(event.read)
     if event.made:
         spread = _lanes(event.lanes_written & ~event.made)
@@ -281,6 +281,10 @@ def _place(event: NanEvent, written: bool) -> str:
     if len(places) < 3:
         return " and ".join(places)
     return f"{places[0]} and {len(places) - 1} other places"
+
+
+def _local(event: NanEvent) -> str:
+    return "local memory" if ".local." in event.instruction.opcode else ""
 
 
 def _what(infinite: bool) -> str:

@@ -107,6 +107,10 @@ def test_the_legend_says_whose_lanes_are_left_when_a_warp_is_selected(host: Host
     frame = page.locator(".sg-widget")
     frame.press("Escape")
     expect(legend).not_to_contain_text("reach")
+    selection.set(cta=0, warp=40)  # of another launch: this one has fewer
+    host.flush()
+    expect(legend).to_contain_text("free")
+    expect(legend).not_to_contain_text("reach")
 
 
 def test_stepping_moves_the_session_and_back(host: Host) -> None:

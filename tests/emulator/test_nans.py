@@ -204,3 +204,62 @@ def test_nan_in_eight_bits_comes_in_spreads_and_is_stored() -> None:
     assert [place.text for place in trace[-1].places] == ["argument 2, out[11]", "argument 2, out[20]"]
     session.run()
     assert out.float().isnan().nonzero().flatten().tolist() == [11, 20]
+
+
+def test_fragments_of_wmma_hold_packed_halves_and_float_sums() -> None:
+    kinds = register_kinds(
+        [
+            ("wmma.load.a.sync.aligned.row.m16n16k16.bf16", [["%r1"], ["%rd1"], ["%r9"]]),
+            ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.bf16.bf16.f32", [["%f1"], ["%r1"], ["%r2"], ["%f2"]]),
+            ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f16", [["%f3"], ["%r3"], ["%r4"], ["%r5"]]),
+            ("wmma.store.d.sync.aligned.row.m16n16k16.global.f32", [["%rd2"], ["%f1"], ["%r9"]]),
+        ]
+    )
+    assert kinds == {
+        "%r1": "bf16x2", "%r2": "bf16x2", "%f1": "f32", "%f2": "f32", "%f3": "f32", "%r3": "f16x2", "%r4": "f16x2",
+        "%r5": "f16x2",
+    }  # fmt: skip
+
+
+PAIRED = """
+.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry paired(.param .u64 x, .param .u64 out)
+{
+.local .align 8 .b8 kept[16];
+.reg .b32 %r<12>; .reg .b64 %rd<12>;
+ld.param.u64 %rd1, [x]; ld.param.u64 %rd2, [out];
+mov.u32 %r1, %tid.x; mul.wide.u32 %rd3, %r1, 4;
+add.s64 %rd1, %rd1, %rd3; add.s64 %rd2, %rd2, %rd3;
+ld.global.b32 %r2, [%rd1];
+mov.b32 %r3, 0f3F800000;
+mov.b64 %rd4, {%r3, %r2};
+mul.rn.f32x2 %rd5, %rd4, %rd4;
+mov.b64 {%r4, %r5}, %rd5;
+mov.u64 %rd6, kept;
+st.local.f32 [%rd6+4], %r5;
+ld.local.f32 %r6, [%rd6+4];
+add.f32 %r7, %r6, %r4;
+st.global.f32 [%rd2], %r7;
+ret;
+}
+"""
+
+
+def test_the_way_goes_through_pairs_of_floats_and_through_local_memory() -> None:
+    x = torch.ones(32)
+    x[9] = torch.nan
+    session = sglab.step(sglab.ptx(PAIRED)["paired"][1, 32], x, torch.zeros(32)).session()
+    trace = find_nans(session)
+    assert [(event.role, event.written) for event in trace] == [
+        ("came", ("%r2",)),
+        ("spread", ("%rd4",)),
+        ("spread", ("%r5",)),
+        ("stored", ()),
+        ("spread", ("%r6",)),
+        ("spread", ("%r7",)),
+        ("stored", ()),
+    ]
+    assert trace[2].read == ("%rd5",) and trace.origins == [trace[0]]
+    assert [event.number for event in trace.way(6)] == [0, 1, 2, 3, 4, 5, 6]

@@ -58,3 +58,16 @@ def test_nvccs_names_agree(name: str, entry: str) -> None:
     assert named <= set(found)
     for register in set(found) - named:
         assert any(re.match(rf"(mov|shfl)[\w.]*\s.*{register}\b", text) for text in texts), register
+
+
+def test_a_float_whose_bits_integers_look_at_stays_one() -> None:
+    """nvcc's logf takes the exponent out of the bits: what it loaded was a float all the same."""
+    lines = ["ld.global.f32 %r1, [%rd1];", "mul.f32 %r2, %r1, %r1;", "mov.b32 %r3, %r2;", "add.s32 %r4, %r3, 1;"]
+    assert set(float_types(statements(lines))) == {"%r1", "%r2"}
+
+
+def test_fragments_of_wmma_are_of_several_types() -> None:
+    lines = [
+        "wmma.load.a.sync.aligned.row.m16n16k16.bf16 {%r1, %r2, %r3, %r4}, [%rd1], %r5;",
+    ]
+    assert float_types(statements(lines)) == {}

@@ -15,7 +15,7 @@ import sglab
 from sglab import gpu
 from sglab.compilers.nvcc import find_nvcc
 from sglab.stepping.magic import cuda_cell
-from sglab.widgets import KernelDebugger
+from sglab.widgets import KernelDebugger, SharedMemory
 
 try:
     find_nvcc()
@@ -233,6 +233,20 @@ def test_places_in_headers_begin_with_the_authors_line() -> None:
         one for one in sglab.step(copy[1, 64], x, out, 0).run().findings if one.kind == "missing_cp_async_wait"
     )
     assert "kernel.cu:4, in cuda_pipeline_helpers.h:" in str(finding) and finding.other.instruction.own_source[1] == 4
+
+
+def test_a_table_of_accesses_names_the_authors_lines() -> None:
+    """atomicAdd is a function of CUDA's headers."""
+    source = """
+extern "C" __global__ void count(int* out) {
+  __shared__ int bins[32];
+  atomicAdd(&bins[out[threadIdx.x]], 1);
+  out[threadIdx.x] = bins[0];
+}"""
+    widget = SharedMemory(sglab.step(sglab.cuda(source)[1, 32], torch.zeros(32, dtype=torch.int32)).session())
+    rows = widget.code_of(range(len(widget.recording.code))).values()
+    sources = {row["source"] for row in rows if "shared" in row["opcode"]}
+    assert sources == {"kernel.cu:4", "kernel.cu:5"}
 
 
 @pytest.mark.parametrize("sizes", [(), (4,)])

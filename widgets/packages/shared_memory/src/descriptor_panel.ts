@@ -160,7 +160,7 @@ export function descriptorPanel(changed: (descriptor: Descriptor) => void): Desc
       bits.show(next.bits, smemFields(next.bits, next.flavour, majorOf(next)));
       idesc.show(BigInt(next.idesc), instructionFields(next.kind));
       const from = next.flavour === "tcgen05" ? ": shape and major from the instruction descriptor" : "";
-      shape.textContent = `In this CTA: ${shapeText(next)}${from}.`;
+      shape.textContent = `Read as, in each CTA: ${shapeText(next)}${from}.`;
       const { text, bad } = instructionText(next);
       verdict.textContent = text;
       verdict.className = bad ? "ssm-error" : "smv-note";

@@ -144,7 +144,8 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
   function selectedWarp(): { rank: number; warp: number } | undefined {
     const { cta, warp } = selection.value;
     const rank = cta === undefined ? 0 : (facts?.launch.ctas.indexOf(cta) ?? -1);
-    return warp === undefined || rank < 0 ? undefined : { rank, warp };
+    if (warp === undefined || rank < 0 || warp >= (facts?.launch.warpsPerCta ?? 0)) return undefined; // of another launch
+    return { rank, warp };
   }
 
   /** Of each CTA shown; made again when the moment or the choice is another. */
