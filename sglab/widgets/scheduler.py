@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import traitlets
@@ -72,12 +72,17 @@ class Scheduler(LinesWidget, StepOpener):
                 "prompt": len(req.prompt),
                 "arrival": req.arrival,
                 "most": req.max_new_tokens,
-                "text": recording.text(req.prompt[:PREVIEW])[:PREVIEW],
+                "text": self._preview(req.prompt),
                 "ended": recording.scheduler.aborted.get(req.rid, ""),
             }
             for req in recording.reqs.values()
         ]
         self.add_lines(lines, facts=facts(recording), requests=requests, header=self._header())
+
+    def _preview(self, prompt: Sequence[int]) -> str:
+        """How a prompt begins. Only here it is known whether that is all: a page has no tokens to count."""
+        text = self.recording.text(prompt[:PREVIEW])
+        return text if len(prompt) <= PREVIEW and len(text) <= PREVIEW else f"{text[:PREVIEW]}…"
 
     def _header(self) -> dict[str, Any]:
         recording = self.recording
@@ -128,9 +133,7 @@ class Scheduler(LinesWidget, StepOpener):
             done = self._generated.get(rid, 0)
             self._generated[rid] = done + len(tokens)
             before = recording.req(rid).output[max(done - CONTEXT, 0) : done]
-            text = recording.text([*before, *tokens])
-            if recording.decode is not None:
-                text = text[len(recording.text(before)) :]
+            text = recording.text([*before, *tokens])[len(recording.text(before)) :]
             yield [self._number(rid), len(tokens), text]
 
     def _number(self, rid: str) -> int:

@@ -125,6 +125,20 @@ def test_a_tab_shows_what_its_name_means_after_the_cell_ran_again(open_lab: Call
     expect(labels).to_have_text(["Kernel debugger: launch"])
 
 
+def test_a_tab_follows_a_notebook_that_is_renamed(open_lab: Callable[..., LabNotebook]) -> None:
+    """It kept the old name, its way to the notebook led nowhere, and the panel opened the same widget once more."""
+    lab = remember(open_lab([BATCH], width=1440, height=900))
+    lab.run(0)
+    panel(lab.page).get_by_role("button", name="Page table").click()
+    expect(tab(lab.page, "Page table").locator(".sg-counter")).to_be_visible()
+    lab.page.evaluate("() => window.jupyterapp.serviceManager.contents.rename(notebook.context.path, 'mine.ipynb')")
+    expect(lab.page.locator(".sglab-of")).to_have_text("mine.ipynb")
+    panel(lab.page).get_by_role("button", name="Page table").click()
+    expect(tab(lab.page, "Page table")).to_have_count(1)
+    lab.page.locator(".sglab-toolbar").get_by_role("button", name="Notebook").click()
+    lab.page.wait_for_function("() => window.jupyterapp.shell.currentWidget === notebook")
+
+
 def test_a_tab_takes_the_whole_screen_and_closes(open_lab: Callable[..., LabNotebook]) -> None:
     lab = remember(open_lab([BATCH], width=1440, height=900))
     errors: list[str] = []

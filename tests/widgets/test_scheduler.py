@@ -54,6 +54,31 @@ def test_every_step_is_sent_as_the_history_has_it(overlap: bool) -> None:
     made.close()
 
 
+def test_tokens_without_a_tokenizer_are_told_once() -> None:
+    """With what came before them, one generated token was six."""
+    made = engine()
+    shown = Scheduler(made)
+    output = made.generate([[5, 6, 7]], {"temperature": 0, "max_new_tokens": 12, "min_new_tokens": 12})[0]
+    shown.refresh()
+    told = "".join(text for line in lines(shown) for _, _, text in line["out"])
+    assert told == " ".join(map(str, output.token_ids))
+    made.close()
+
+
+def test_a_prompt_that_is_shown_whole_has_no_ellipsis() -> None:
+    """The page compared tokens, of which one begins every prompt, with characters."""
+    made = Engine("tiny", max_total_tokens=400)
+    shown = Scheduler(made)
+    for prompt in ("A", "Once upon a time", "mom " * 40):
+        made.submit(prompt, {"temperature": 0, "max_new_tokens": 1})
+    made.run()
+    texts = [request["text"] for request in shown.requests]
+    assert texts[:2] == ["A", "Once upon a time"]
+    assert texts[2].endswith("…")
+    assert texts[2][:-1] == ("mom " * 40)[: len(texts[2]) - 1]
+    made.close()
+
+
 def test_an_end_that_no_step_follows_is_told_with_the_request() -> None:
     made = engine()
     shown = Scheduler(made)

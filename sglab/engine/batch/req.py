@@ -80,6 +80,8 @@ class Req:
     """How often it was taken out of the running batch for its memory, to wait again."""
     cached_tokens: int = 0
     """Prompt tokens found in the cache when the request was first scheduled."""
+    prefix_found: int = 0
+    """Tokens found in the cache when it was last taken from the queue: again after a retraction."""
     output_logprobs: list[float] = field(default_factory=list)
     """With return_logprob: the log probability (natural) of each of output_ids."""
     output_top_logprobs: list[list[tuple[int, float]]] = field(default_factory=list)

@@ -166,8 +166,9 @@ class PrefillAdder:
         whole = req.extend_input_len
         self.tree_cache.inc_lock_ref(req.last_node or self.tree_cache.root_node)
         req.holds_lock = True
+        req.prefix_found = len(req.prefix_indices)
         if not req.retraction_count:
-            req.cached_tokens = len(req.prefix_indices)
+            req.cached_tokens = req.prefix_found
         self.can_run_list.append(req)
         if chunk is None:
             self._spend(whole, _clipped(req.sampling_params.max_new_tokens))

@@ -127,7 +127,7 @@ def schedule(scheduler: Planner, batch: ScheduleBatch, plan: Planned) -> Schedul
                 "decode" if entry.decodes else "prefill" if entry.samples else "chunk",
                 start,
                 new_tokens,
-                0 if entry.decodes else entry.req.cached_tokens,
+                0 if entry.decodes else entry.req.prefix_found,
             )
             for entry, start, new_tokens in zip(entries, batch.prefix_lens, batch.extend_lens, strict=True)
         ]

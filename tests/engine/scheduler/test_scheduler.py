@@ -178,6 +178,9 @@ def test_a_full_pool_retracts_and_the_request_comes_back() -> None:
     assert [req.output_ids for req in reqs] == [alone(prompt, 20) for prompt in prompts.values()]
     step = next(step for step in owner.history.steps if step.retracted)
     assert step.new_token_ratio > owner.new_token_ratio_tracker.min
+    prefills = [share for step in owner.history.steps for share in step.batch if share.phase == "prefill"]
+    assert [share.cached_tokens for share in prefills] == [share.start for share in prefills]
+    assert any(share.start for share in prefills), "what the tree kept of a retracted request"
 
 
 def test_a_cached_prefix_is_not_computed_again() -> None:

@@ -132,3 +132,20 @@ test("a notebook has one", () => {
   expect(kernelOf(made as never)).toBe(kernelOf(made as never));
   expect(kernelOf(panel() as never)).not.toBe(kernelOf(made as never));
 });
+
+test("while its kernel is being connected a notebook is not said to have none", async () => {
+  const made = panel();
+  const connected = made.sessionContext.session.kernel;
+  let connect = (): void => undefined;
+  const ready = new Promise<void>((done) => {
+    connect = done;
+  });
+  made.sessionContext.session.kernel = null;
+  const notebook = opened({ ...made, sessionContext: { ...made.sessionContext, ready } } as typeof made);
+  await settled();
+  expect(notebook.state).toBeNull();
+  made.sessionContext.session.kernel = connected;
+  connect();
+  await settled();
+  expect(notebook.things).toEqual([THING]);
+});

@@ -89,6 +89,7 @@ export class NotebookKernel {
   }
 
   async #list(): Promise<State> {
+    await this.#context.ready; // after the page was loaded again its kernel runs, and is not connected yet
     const kernel = this.kernel;
     if (!kernel) return { kind: "no kernel", text: NO_KERNEL };
     try {

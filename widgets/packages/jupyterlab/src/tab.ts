@@ -13,7 +13,7 @@ const MIME = "application/vnd.jupyter.widget-view+json";
 
 /** What a tab is about, as a workspace remembers it. */
 export interface TabArgs {
-  /** Of the notebook. */
+  /** Of the notebook; it follows a notebook that is renamed. */
   path: string;
   /** A class of sglab.widgets. */
   widget: string;
@@ -26,6 +26,8 @@ export interface TabArgs {
 export interface TabEvents {
   /** What the workspace remembers of it has changed. */
   changed: () => void;
+  /** Its notebook has another path. */
+  moved: () => void;
   /** Shows the notebook and runs its cells. */
   runCells: () => void;
 }
@@ -94,8 +96,15 @@ export class Tab extends Panel {
     if (this.#thing !== undefined) this.#generation = notebook.generation;
     notebook.changed.connect(this.#look);
     notebook.panel.disposed.connect(this.#closed);
+    notebook.panel.context.pathChanged.connect(this.#moved);
     this.#look();
   }
+
+  #moved = (_: unknown, path: string): void => {
+    if (this.isDisposed) return;
+    this.args.path = path;
+    this.events.moved();
+  };
 
   #closed = (): void => {
     this.#notebook = null;
@@ -219,6 +228,7 @@ export class Tab extends Panel {
     if (this.isDisposed) return;
     const { model } = this;
     this.#notebook?.changed.disconnect(this.#look);
+    this.#notebook?.panel.context.pathChanged.disconnect(this.#moved);
     if (model) this.#notebook?.ask("close", { model }).catch(() => undefined);
     this.#drop();
     super.dispose();

@@ -1,4 +1,4 @@
-// Above the widget of a tab: to the whole screen, into a file.
+// Above the widget of a tab: to its notebook, into a file, to the whole screen.
 
 import type { JupyterFrontEnd } from "@jupyterlab/application";
 import { type MainAreaWidget, Notification } from "@jupyterlab/apputils";
@@ -6,7 +6,8 @@ import { Widget } from "@lumino/widgets";
 import { h } from "@sglab/core";
 import type { Tab } from "./tab";
 
-export function tabToolbar(tab: MainAreaWidget<Tab>, app: JupyterFrontEnd): void {
+/** Returns what names the notebook's path there. */
+export function tabToolbar(tab: MainAreaWidget<Tab>, app: JupyterFrontEnd): (path: string) => void {
   const { content, toolbar } = tab;
   toolbar.addClass("sglab-toolbar");
   const add = (name: string, text: string, title: string, run: () => unknown) => {
@@ -15,8 +16,8 @@ export function tabToolbar(tab: MainAreaWidget<Tab>, app: JupyterFrontEnd): void
     toolbar.addItem(name, new Widget({ node: h("div", { class: "jp-ToolbarButton" }, button) }));
     return button;
   };
-  const on = content.args.path.split("/").pop() ?? "";
-  toolbar.addItem("of", new Widget({ node: h("span", { class: "sglab-of", title: on }, on) }));
+  const of = h("span", { class: "sglab-of" });
+  toolbar.addItem("of", new Widget({ node: of }));
   add("notebook", "Notebook", "To the notebook that this widget belongs to", () =>
     app.commands.execute("docmanager:open", { path: content.args.path }),
   );
@@ -27,6 +28,9 @@ export function tabToolbar(tab: MainAreaWidget<Tab>, app: JupyterFrontEnd): void
   tab.node.addEventListener("fullscreenchange", () => {
     whole.textContent = document.fullscreenElement === tab.node ? "Leave full screen" : "Full screen";
   });
+  return (path) => {
+    of.textContent = of.title = path.split("/").pop() ?? "";
+  };
 }
 
 export function fullScreen(tab: Widget): void {

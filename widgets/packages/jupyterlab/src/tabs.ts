@@ -66,16 +66,24 @@ export class Tabs {
   add(args: TabArgs, thing?: Thing, place: Placement = {}): TabWidget {
     const content = new Tab({ ...args }, thing, {
       changed: () => void this.#tracker.save(tab),
-      runCells: () => void this.#runCells(args.path),
+      moved: () => {
+        names();
+        void this.#tracker.save(tab);
+      },
+      runCells: () => void this.#runCells(content.args.path),
     });
     const tab: TabWidget = new MainAreaWidget({ content });
     counter += 1;
     tab.id = `sglab-tab-${counter}`;
     tab.title.label = content.label;
-    tab.title.caption = `${content.label} (${args.path})`;
     tab.title.icon = this.icon;
     tab.title.closable = true;
-    tabToolbar(tab, this.app);
+    const named = tabToolbar(tab, this.app);
+    const names = () => {
+      tab.title.caption = `${content.label} (${content.args.path})`;
+      named(content.args.path);
+    };
+    names();
     this.app.shell.add(tab, this.area, place);
     void this.#tracker.add(tab);
     const panel = this.panelOf(args.path);

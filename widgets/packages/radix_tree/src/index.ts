@@ -292,7 +292,7 @@ function LEGEND(): LegendItem[] {
     { label: "where a node was split", mark: mark("cut") },
     { label: "evicted", mark: mark("gone") },
     { label: "on the host alone", mark: mark("host") },
-    { label: "of running requests alone", mark: mark("own") },
+    { label: "outside the tree: of requests that run or end in the step", mark: mark("own") },
     { label: "page border", mark: mark("page") },
     { label: "p.: pages of the pool; used: its last access" },
     { label: "selected", mark: mark("selected") },

@@ -6,6 +6,7 @@ import { link } from "@sglab/engine/parts";
 import { poolTop } from "@sglab/engine/pool_top";
 import type { Op } from "./protocol";
 import type { Tree, TreeNode } from "./states";
+import { nothingToEvict } from "./words";
 
 const HEIGHT = 64;
 const BESIDE = 10; // px between the labels and the chart
@@ -105,7 +106,7 @@ export function makePool(pick: (node: number) => void): Pool {
       context.fillRect(left + (index + 1) * scale - 1, 0, 1.5, HEIGHT);
       const next = nextToGo(tree);
       const nothing =
-        tree.size > 1 ? "Nothing could be evicted now: every node is locked." : "The tree is empty.";
+        tree.size > 1 ? `Nothing could be evicted now: ${nothingToEvict(locked)}.` : "The tree is empty.";
       const said = next.length ? "If room is needed now, these go first:" : nothing;
       const named = width < NARROW ? FEW : NAMED;
       const links = next

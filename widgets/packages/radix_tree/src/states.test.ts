@@ -129,6 +129,15 @@ test("operations in words", () => {
   );
   expect(said[4]).toBe("b: locked node 3 and what is above it. 8 tokens can no longer be evicted.");
   expect(said[5]).toBe("Room for 4 tokens: 1 node (1) with 4 tokens evicted, least recently used first.");
+  expect(sentence(op("unlock", { rid: 0, path: [3], found: 1 }), ["a"], 4)).toContain(
+    "1 more token can be evicted now.",
+  );
+  expect(sentence(op("evict", { tokens: 4, pool: [0, 0, 8] }), [], 4)).toBe(
+    "Room for 4 tokens was asked for; every node in the pool is locked.",
+  );
+  expect(sentence(op("evict", { tokens: 4, pool: [16, 0, 0] }), [], 4)).toBe(
+    "Room for 4 tokens was asked for; the tree has no node in the pool.",
+  );
 });
 
 test("an insert that brings no page changes nothing", () => {

@@ -63,18 +63,24 @@ export function sentence(op: Op, requests: readonly string[], pageSize: number):
       return `${who}locked node ${node} and what is above it.${now}`;
     }
     case "unlock": {
-      const now = found ? ` ${plural(found, "token")} can be evicted now.` : " Others still lock it.";
+      const now = found ? ` ${plural(found, "more token")} can be evicted now.` : " Others still lock it.";
       return `${who}unlocked node ${node} and what is above it.${now}`;
     }
     case "load":
       return `${who}${plural(found, "token")} came back from the host, down to node ${node}.`;
     case "evict": {
       const gone = op.evicted ?? [];
-      if (!gone.length) return `Room for ${plural(tokens, "token")} was asked for; every node is locked.`;
+      if (!gone.length)
+        return `Room for ${plural(tokens, "token")} was asked for; ${nothingToEvict(op.pool[2])}.`;
       const nodes = gone.map(([id]) => id).join(", ");
       return `Room for ${plural(tokens, "token")}: ${plural(gone.length, "node")} (${nodes}) with ${plural(found, "token")} evicted, least recently used first.`;
     }
   }
+}
+
+/** Why nothing can be evicted, with so many slots of the pool locked. */
+export function nothingToEvict(locked: number): string {
+  return locked ? "every node in the pool is locked" : "the tree has no node in the pool";
 }
 
 /** Of the leaves that an eviction left: those that are locked, and those it did not come to. */

@@ -115,9 +115,7 @@ export function requestDetails(run: Run, request: number | undefined, at: number
   ];
   const prompt = Object.assign(document.createElement("div"), {
     className: "sge-text",
-    textContent: about.text
-      ? `${about.text}${about.prompt > about.text.length ? "…" : ""}`
-      : "(the prompt came before the recording)",
+    textContent: about.text || "(the prompt came before the recording)",
   });
   const output = Object.assign(document.createElement("div"), {
     className: "sge-text",

@@ -140,13 +140,18 @@ function render({ el, source, selection, disposer }: Context<typeof SCHEDULER>):
 
   function track(): Track {
     const eventful = run.steps.flatMap((step, i) =>
-      step.why?.length || step.retracted?.length || step.finished?.length || run.endedAfter(i).length
+      step.why?.length ||
+      step.retracted?.length ||
+      step.finished?.length ||
+      step.failed ||
+      run.endedAfter(i).length
         ? [i + 1]
         : [],
     );
-    const marks = run.steps.flatMap((step, i) =>
-      step.retracted?.length ? [{ at: i + 1, label: `${step.retracted.length} retracted` }] : [],
-    );
+    const marks = run.steps.flatMap((step, i) => [
+      ...(step.retracted?.length ? [{ at: i + 1, label: `${step.retracted.length} retracted` }] : []),
+      ...(step.failed ? [{ at: i + 1, label: "the pass failed" }] : []),
+    ]);
     return {
       length: run.steps.length,
       granularities: [

@@ -137,3 +137,12 @@ test("an end that no step follows is that of the last step", () => {
   (made.requests[1] as { ended: string }).ended = "";
   expect(made.cell(1, 4)?.finished).toBeUndefined();
 });
+
+test("a step that was planned before a request's end was known generates nothing for it", () => {
+  const made = run();
+  made.add(step({ mode: "DECODE", batch: [[0, "decode", 8, 1, 0]] }));
+  expect(made.history(0).slice(-2)).toEqual([
+    { step: 4, text: "ended (length)" },
+    { step: 5, text: "ran on in 1 step planned before its end was known: the token is dropped" },
+  ]);
+});

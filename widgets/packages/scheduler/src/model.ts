@@ -108,6 +108,7 @@ export class Run {
     if (about) found.push({ step: about.arrival, text: `came with ${format.plural(about.prompt, "token")}` });
     let kind = "";
     let since = 0;
+    let ended = false;
     const close = (step: number) => {
       const steps = step - since;
       if (kind === "waiting") found.push({ step: since, text: `waited ${format.plural(steps, "step")}` });
@@ -117,7 +118,12 @@ export class Run {
           text: `held its slots, but did not run, for ${format.plural(steps, "step")}`,
         });
       if (kind === "decode" || kind === "verify")
-        found.push({ step: since, text: `decoded in ${format.plural(steps, "step")}` });
+        found.push({
+          step: since,
+          text: ended
+            ? `ran on in ${format.plural(steps, "step")} planned before its end was known: the token is dropped`
+            : `decoded in ${format.plural(steps, "step")}`,
+        });
     };
     for (let at = 0; at < this.steps.length; at++) {
       const cell = this.cell(request, at);
@@ -136,6 +142,7 @@ export class Run {
       if (cell.finished) {
         close(at + 1);
         kind = "";
+        ended = true;
         found.push({ step: at, text: `ended (${cell.finished})` });
       }
     }
