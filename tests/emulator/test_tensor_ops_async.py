@@ -42,6 +42,20 @@ def test_bulk_copy_without_a_wait_is_not_there_yet() -> None:
     np.testing.assert_array_equal(out, 0)
 
 
+@pytest.mark.parametrize("scheduler", ["fair", "random", "adversarial", "in_order"])
+def test_a_barrier_that_is_invalidated_before_its_copy_has_arrived_warns(scheduler: str) -> None:
+    """Triton leaves its pipelines so: the memory is not used again, and a GPU does not mind."""
+    source = aligned((32,), np.uint32)
+    source[:] = 7
+    out = np.ones(32, np.uint32)
+    report = launch(
+        bulk_kernel("@%p0 mbarrier.inval.shared::cta.b64 [full]; bar.sync 0;"), out, source, scheduler=scheduler
+    )
+    assert [row[1] for row in report.warnings if row[1] != "never_waited_for"] == ["mbarrier_invalidated_early"]
+    report = launch(bulk_kernel(WAIT + "bar.sync 0; @%p0 mbarrier.inval.shared::cta.b64 [full];"), out, source)
+    assert report.warnings == []
+
+
 @pytest.mark.parametrize(("shift", "size", "kind"), [(4, 32, "misaligned"), (0, 30, "out_of_bounds")])
 def test_bulk_copy_of_bad_global_memory_is_refused(shift: int, size: int, kind: str) -> None:
     memory = aligned((64,), np.uint32)

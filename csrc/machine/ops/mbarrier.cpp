@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "machine/async/engine.hpp"
+#include "machine/engine/warning.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/ops/tensor_families.hpp"
 
@@ -47,7 +48,16 @@ const Inst* init(Warp& w, const Inst* i) {
 
 const Inst* inval(Warp& w, const Inst* i) {
   return for_each_object(
-      w, i, [](AsyncEngine& engine, const Issuer& issuer, std::uint32_t address, std::uint64_t& word, int) {
+      w, i,
+      [&](AsyncEngine& engine, const Issuer& issuer, std::uint32_t address, std::uint64_t& word, int lane) {
+        // Triton does so at the end of a kernel. A GPU may be done with them by now, and forgives it if not.
+        if (engine.advance_mbarrier(address)) {
+          while (engine.advance_mbarrier(address)) {
+          }
+          warn(w, i, 1u << lane, "mbarrier_invalidated_early",
+               "operations that arrive at the mbarrier at shared address " + hex(address) +
+                   " were outstanding: nobody has waited for them");
+        }
         const MbarrierUse use{MbarrierUse::Op::kInval, word};
         engine.settle(issuer, address, mbarrier_inval(word), use);
         engine.note_inval(address);
