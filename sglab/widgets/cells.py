@@ -53,10 +53,14 @@ class Cells:
         for widget in replaced:
             if widget is not None and not _is_in(widget, self._named()):
                 widget.close()
+        self.look()
+
+    def look(self, but: Made | None = None) -> None:
+        """Lets all widgets that are open see whether what they show has changed, `but` this one."""
         for widget in list(self._all):
             if widget.comm is None:
                 self._all.discard(widget)
-            else:
+            elif widget is not but:
                 widget.after_cell()
 
     def _named(self) -> Iterable[Any]:
@@ -99,3 +103,12 @@ def remember(widget: Made) -> None:
     if shell not in _cells:
         _cells[shell] = Cells(shell)
     _cells[shell].add(widget)
+
+
+def changed(by: Made) -> None:
+    """A press in this widget has changed what others may show, as a cell can."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if shell is not None and shell in _cells:
+        _cells[shell].look(but=by)

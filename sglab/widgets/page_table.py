@@ -15,6 +15,7 @@ from sglab.workbench.transaction import Snapshot
 
 from . import page_table_text as text
 from .base import Widget, asset, command
+from .cells import changed
 from .changes import Versions
 
 KERNELS: tuple[Kernel, ...] = ("flashmla", "flashinfer")
@@ -136,6 +137,7 @@ class PageTable(Widget):
         self._edit_count += 1
         self._edits = [*self._edits, (self._edit_count, f"{action} {name}".strip(), snapshot)][-UNDONE:]
         said = text.after_edit(action, name, looked_at, tokens, before, after)
+        changed(self)
         return {"message": said, "request": looked_at, "number": self._edit_count}
 
     @command
@@ -152,6 +154,7 @@ class PageTable(Widget):
         snapshot.restore()
         after = read_pool(self.batch)
         self._reread(text.changed_pages(before, after), after)
+        changed(self)
         return {"message": f"Undone: {name}.", "request": None, "number": number}
 
     def _apply(self, action: Action, request: int, tokens: int) -> tuple[str, int | None]:

@@ -98,3 +98,12 @@ def test_a_plan_is_stale_when_the_batch_has_other_lengths() -> None:
     assert "other lengths" in widget.outdated
     widget.run_again()
     assert widget.outdated == "" and widget.seq_lens.tolist() == [301, 77]
+
+
+def test_what_a_press_changes_the_others_see_at_once(notebook: Notebook) -> None:
+    notebook.run("a", "batch = sglab.decode_batch([300, 77], num_heads=128, page_size=64, seed=0)")
+    notebook.run("b", "table, plan = sglab.widgets.PageTable(batch), sglab.widgets.SplitKV(batch)")
+    number = notebook["table"].edit("extend", request=0)["number"]
+    assert "other lengths" in notebook["plan"].outdated
+    notebook["table"].undo(number)
+    assert notebook["plan"].outdated == ""
