@@ -18,7 +18,7 @@ from sglab.models.deepseek import DeepseekV2ForCausalLM
 from sglab.serving.execution import torch_threads
 from sglab.widgets import SparseAttention, sparse_attention
 from sglab.workbench import AttentionRun, record_attention
-from tests.models.test_gpt_oss import SHAPE as GPT_OSS
+from tests.support.gpt_oss import SHAPE as GPT_OSS
 
 PROMPT = "A little cat sat."
 

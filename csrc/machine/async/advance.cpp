@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "isa/aperture.hpp"
@@ -72,6 +73,18 @@ bool AsyncEngine::advance_mbarrier(std::uint32_t address) {
     if (own.small.run_arrival(address, performer())) return true;
   }
   return false;
+}
+
+bool AsyncEngine::signals(std::uint32_t address) const {
+  const auto by_copy = [&](const BulkOperation& each) {
+    return reaches(each.mbarrier, each.signalled, address);
+  };
+  const auto by_commit = [&](const TensorCommit& each) {
+    return reaches(each.mbarrier, each.multicast, address);
+  };
+  return std::ranges::any_of(bulk_, by_copy) || std::ranges::any_of(tensor_, [&](const TensorQueue& each) {
+           return std::ranges::any_of(each.commits, by_commit);
+         });
 }
 
 bool AsyncEngine::advance(std::uint64_t choice) {

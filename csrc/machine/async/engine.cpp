@@ -47,6 +47,7 @@ void AsyncEngine::reset() {
     if (tmem_[rank] != nullptr) tmem_[rank]->reset();
   }
   mbarriers_.clear();
+  left_.clear();
   phases_.clear();
   operations_ = overdue_ = 0;
   bulk_.clear();

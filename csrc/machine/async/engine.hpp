@@ -85,6 +85,8 @@ class AsyncEngine {
 
   // Carries out the first pending operation that signals this mbarrier. False: there is none.
   bool advance_mbarrier(std::uint32_t address);
+  // Whether there is one.
+  bool signals(std::uint32_t address) const;
   // Carries out the oldest pending operation of some kind; `choice` picks among kinds. False: none is
   // pending.
   bool advance(std::uint64_t choice);
@@ -177,7 +179,8 @@ class AsyncEngine {
   std::vector<std::unique_ptr<TensorMemory>> tmem_;
   std::vector<std::unique_ptr<TensorMemory>> spare_tmem_;  // debuggers may look at them, so they stay
   std::vector<std::uint32_t> mbarriers_;
-  MbarrierUsers users_;                                      // of this cluster and those before it
+  std::vector<std::uint32_t> left_;  // invalidated while operations had yet to arrive: they find no object
+  MbarrierUsers users_;              // of this cluster and those before it
   std::unordered_map<std::uint32_t, std::uint64_t> phases_;  // ended, by address
   std::uint64_t operations_ = 0;                             // issued so far
   std::uint64_t overdue_ = 0;                                // issued before the last complete_overdue()

@@ -11,7 +11,7 @@ namespace sglab::emu {
 
 struct AsyncEngine::Saved {
   std::vector<std::unique_ptr<TensorMemory>> tmem;
-  std::vector<std::uint32_t> mbarriers;
+  std::vector<std::uint32_t> mbarriers, left;
   std::unordered_map<std::uint32_t, std::uint64_t> phases;
   std::uint64_t operations, overdue;
   std::deque<BulkOperation> bulk;
@@ -52,8 +52,8 @@ InFlight seen(const BulkOperation& operation) {
 }  // namespace
 
 std::shared_ptr<const AsyncEngine::Saved> AsyncEngine::save() const {
-  return std::make_shared<Saved>(Saved{copies(tmem_), mbarriers_, phases_, operations_, overdue_, bulk_,
-                                       tensor_, pairs_, warps_, copies(warpgroups_), tmem_stores_});
+  return std::make_shared<Saved>(Saved{copies(tmem_), mbarriers_, left_, phases_, operations_, overdue_,
+                                       bulk_, tensor_, pairs_, warps_, copies(warpgroups_), tmem_stores_});
 }
 
 // In place: readers of tensor memory hold its address.
@@ -70,6 +70,7 @@ void AsyncEngine::restore_tmem(const std::vector<std::unique_ptr<TensorMemory>>&
 void AsyncEngine::restore(const Saved& saved) {
   restore_tmem(saved.tmem);
   mbarriers_ = saved.mbarriers;
+  left_ = saved.left;
   phases_ = saved.phases;
   operations_ = saved.operations;
   overdue_ = saved.overdue;
@@ -141,6 +142,7 @@ void AsyncEngine::add_to(Digest& digest) const {
     digest.add_bytes(memory->column(0), std::size_t{4} * TensorMemory::kColumns * TensorMemory::kLanes);
   }
   for (const std::uint32_t address : mbarriers_) digest.add(address);
+  for (const std::uint32_t address : left_) digest.add(address);
   for (const auto& group : warpgroups_) {
     if (group != nullptr) group->add_to(digest);
   }

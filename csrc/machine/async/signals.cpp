@@ -28,6 +28,9 @@ std::uint64_t& AsyncEngine::mbarrier_word(const Issuer& issuer, std::uint32_t ad
 void AsyncEngine::settle(const Issuer& issuer, std::uint32_t address, MbarrierStatus status,
                          const MbarrierUse& use, std::uint32_t lanes) {
   ++cluster_.events;
+  if (status == MbarrierStatus::kUninitialised && issuer.operation != 0 &&
+      std::find(left_.begin(), left_.end(), address) != left_.end())
+    return;
   if (use.op == MbarrierUse::Op::kArrive || use.op == MbarrierUse::Op::kCompleteTx) {
     BarrierUsers& users = users_[address];
     users.arrivers.set(issuer.warp);
@@ -67,12 +70,14 @@ void AsyncEngine::note_wait(const Warp& warp, const Inst* inst, std::uint32_t ad
 
 void AsyncEngine::note_init(std::uint32_t address) {
   if (cluster_.launch->follows_writers) cluster_.mark_written(address, 8);
+  std::erase(left_, address);
   if (std::find(mbarriers_.begin(), mbarriers_.end(), address) == mbarriers_.end())
     mbarriers_.push_back(address);
 }
 
 void AsyncEngine::note_inval(std::uint32_t address) {
   std::erase(mbarriers_, address);
+  if (signals(address)) left_.push_back(address);
 }
 
 void AsyncEngine::wake_waiters(std::uint32_t mbarrier, std::uint32_t multicast) {

@@ -50,10 +50,8 @@ const Inst* inval(Warp& w, const Inst* i) {
   return for_each_object(
       w, i,
       [&](AsyncEngine& engine, const Issuer& issuer, std::uint32_t address, std::uint64_t& word, int lane) {
-        // Triton does so at the end of a kernel. A GPU may be done with them by now, and forgives it if not.
-        if (engine.advance_mbarrier(address)) {
-          while (engine.advance_mbarrier(address)) {
-          }
+        // Triton does so at the end of a kernel, and a GPU forgives it.
+        if (engine.signals(address)) {
           warn(w, i, 1u << lane, "mbarrier_invalidated_early",
                "operations that arrive at the mbarrier at shared address " + hex(address) +
                    " were outstanding: nobody has waited for them");
