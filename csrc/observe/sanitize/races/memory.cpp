@@ -1,12 +1,6 @@
 #include "observe/sanitize/races/memory.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <new>
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
 
 namespace sglab::emu::races {
 
@@ -20,7 +14,7 @@ GlobalShadow::Page& GlobalShadow::find_page(std::uint64_t number) {
   auto found = pages_.find(number);
   if (found == pages_.end()) {
     if (spare_.empty()) {
-      found = pages_.emplace(number, new_page()).first;
+      found = pages_.emplace(number, std::make_unique<Page>()).first;
     } else {
       Pages::node_type node = std::move(spare_.back());
       spare_.pop_back();
@@ -33,22 +27,6 @@ GlobalShadow::Page& GlobalShadow::find_page(std::uint64_t number) {
   Page& page = *found->second;
   recent_[number % recent_.size()] = {number, &page};
   return page;
-}
-
-GlobalShadow::Page* GlobalShadow::new_page() {
-  constexpr std::size_t kPages = kRegionBytes / sizeof(Page);
-  if (regions_.empty() || taken_ == kPages) {
-    regions_.emplace_back(static_cast<std::uint8_t*>(std::aligned_alloc(kRegionBytes, kRegionBytes)));
-    if (regions_.back() == nullptr) {
-      regions_.pop_back();
-      throw std::bad_alloc();
-    }
-#if defined(__linux__)
-    madvise(regions_.back().get(), kRegionBytes, MADV_HUGEPAGE);  // a wish
-#endif
-    taken_ = 0;
-  }
-  return ::new (regions_.back().get() + sizeof(Page) * taken_++) Page;
 }
 
 bool GlobalShadow::touched(std::uint64_t address, std::uint64_t bytes, bool written) const {

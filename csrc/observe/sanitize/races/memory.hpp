@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "machine/program/image.hpp"
 #include "observe/sanitize/races/shadow.hpp"
 
 namespace sglab::emu::races {
@@ -84,14 +83,8 @@ class GlobalShadow : public Shadow {
     Page* page = nullptr;
   };
   Page& find_page(std::uint64_t number);
-  Page* new_page();
 
-  // Side by side in memory that the system may map by large pages: whoever stores megabytes looks up fewer.
-  static constexpr std::size_t kRegionBytes = 2 << 20;
-  using Region = std::unique_ptr<std::uint8_t, Freed>;
-  using Pages = std::unordered_map<std::uint64_t, Page*>;
-  std::vector<Region> regions_;
-  std::size_t taken_ = 0;  // pages of the last region
+  using Pages = std::unordered_map<std::uint64_t, std::unique_ptr<Page>>;
   Pages pages_;
   std::vector<Pages::node_type> spare_;
   std::array<Recent, 1024> recent_;
