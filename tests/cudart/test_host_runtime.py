@@ -157,7 +157,8 @@ def test_a_launch_arrives_with_its_parameters_and_memory(host: HostExtension) ->
     assert "scale" in launch.kernel.name
     assert launch.kernel.module.target == "sm_100a"
     assert (launch.geometry.grid, launch.geometry.block, launch.geometry.smem) == ((3, 1, 1), (128, 1, 1), 512)
-    assert launch.params == struct.pack("<Qifhxx", x.data_ptr(), 300, 1.5, -3)
+    assert len(launch.params) == 20  # with two bytes of padding at Scaling's end, in which anything may stand
+    assert launch.params[:18] == struct.pack("<Qifh", x.data_ptr(), 300, 1.5, -3)
     assert [(a.address, a.nbytes) for a in launch.allocations] == [(x.data_ptr(), 1200)]
     assert (visit.launches, visit.reports) == ([launch], ["heard"])
 
