@@ -39,6 +39,8 @@ void Taint::prepare() {
 
 void Taint::find_unset() {
   unset_.clear();
+  at_start_ = {};
+  at_start_.unset = 0;
   mentions_unset_.assign(program_->code.size(), 0);
   for (const Mention& m : program_->unset)
     unset_.try_emplace(key_of(m), static_cast<std::uint32_t>(unset_.size() % 64));
@@ -47,6 +49,12 @@ void Taint::find_unset() {
     const auto found = unset_.find(key_of(m));
     if (found != unset_.end()) mentions_unset_[m.inst] |= std::uint64_t{1} << found->second;
   }
+  const auto code = static_cast<std::uint32_t>(program_->code.size());
+  for (std::uint32_t i = 0; i < program_->unset.size(); ++i)
+    at_start_.tainted.emplace_back(key_of(program_->unset[i]), Mask::all(0xffffffffu, code + i));
+  std::sort(at_start_.tainted.begin(), at_start_.tainted.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [key, mask] : at_start_.tainted) count(at_start_, key, true);
 }
 
 std::string Taint::name_of(const Mention& mention) const {
@@ -85,14 +93,9 @@ Taint::Registers& Taint::warp(const Warp& w) {
   Registers& registers = known(w);
   if (registers.begun) return registers;
   registers.begun = true;
-  const auto code = static_cast<std::uint32_t>(program_->code.size());
-  registers.tainted.reserve(program_->unset.size() + 8);
-  for (std::uint32_t i = 0; i < program_->unset.size(); ++i)
-    registers.tainted.emplace_back(key_of(program_->unset[i]), Mask::all(0xffffffffu, code + i));
-  std::sort(registers.tainted.begin(), registers.tainted.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
-  registers.unset = 0;
-  for (const auto& [key, mask] : registers.tainted) count(registers, key, true);
+  registers.tainted = at_start_.tainted;
+  registers.unset = at_start_.unset;
+  registers.marked = at_start_.marked;
   return registers;
 }
 

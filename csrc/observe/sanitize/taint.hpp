@@ -187,6 +187,7 @@ class Taint {
   std::vector<std::uint8_t> register_bytes_;                            // of a lane, by place / kSlotUnit
   std::unordered_map<std::uint32_t, Origin> origins_;                   // by instruction that loaded
   std::unordered_map<std::uint64_t, std::vector<Registers>> clusters_;  // by Cluster::index; by Warp::slot
+  Registers at_start_;                                                  // of a warp that begins
   std::vector<std::vector<Registers>> spare_;                           // of clusters that have finished
   Mask logic_[2];  // of what look_at_logic() has looked at: what goes to Inst::d and to Inst::target
   // Of the shfl.sync that is executed, by lane.

@@ -138,8 +138,13 @@ void WgmmaRegisters::executed(const Actor& actor) {
     state.touchers.resize(count);
   }
   if (!uses_->is_wgmma[pc]) {
-    for (std::uint32_t i = uses_->first[pc]; i < uses_->first[pc + 1]; ++i)
-      touch(actor, state, uses_->all[i]);
+    const bool idle = state.flying.empty();
+    for (std::uint32_t i = uses_->first[pc]; i < uses_->first[pc + 1]; ++i) {
+      const Use& use = uses_->all[i];
+      // Constants say nothing while no wgmma is in flight; of several touches a write says most.
+      if (idle && (use.moves || state.touched[use.reg] == written_since(state))) continue;
+      touch(actor, state, use);
+    }
     return;
   }
   ++state.issued;
@@ -166,12 +171,10 @@ void WgmmaRegisters::touch(const Actor& actor, WarpState& state, const Use& use)
   }
   // nvcc sets accumulators to constants after the fence that follows it in the source.
   if (use.moves) return;
-  // Of several touches a write says more than a read.
-  Earlier& toucher = state.touchers[use.reg];
   std::uint32_t& touched = state.touched[use.reg];
-  if (touched == state.fences + 1 && toucher.wrote) return;
-  touched = state.fences + 1;
-  toucher = {pc_of(actor), actor.lanes, actor.position, use.writes};
+  if (touched == written_since(state)) return;
+  touched = use.writes ? written_since(state) : read_since(state);
+  state.touchers[use.reg] = {pc_of(actor), actor.lanes, actor.position, use.writes};
 }
 
 // Issues a wgmma for registers none of which was touched since the last fence; of A, that no other wgmma
@@ -180,9 +183,9 @@ bool WgmmaRegisters::issue_settled(WarpState& state, const Run& run) {
   std::uint32_t* const touched = state.touched.data() + run.reg;
   std::uint32_t* const flight = state.flight.data() + run.reg;
   std::uint8_t* const accumulates = state.accumulates.data() + run.reg;
-  const std::uint32_t since = state.fences + 1, complete = state.complete;
+  const std::uint32_t since = read_since(state), complete = state.complete;
   std::uint32_t found = 0;
-  for (std::uint32_t i = 0; i < run.count; ++i) found |= touched[i] == since ? 1u : 0u;
+  for (std::uint32_t i = 0; i < run.count; ++i) found |= touched[i] >= since ? 1u : 0u;
   for (std::uint32_t i = 0; i < run.count && !run.accumulator; ++i)
     found |= accumulates[i] != 0 && flight[i] > complete ? 1u : 0u;
   if (found != 0) return false;
@@ -196,7 +199,7 @@ void WgmmaRegisters::issue(const Actor& actor, WarpState& state, const Run& run)
   for (std::uint32_t reg = run.reg; reg < run.reg + run.count; ++reg) {
     const Earlier& toucher = state.touchers[reg];
     // Reading A twice is no hazard.
-    if (state.touched[reg] == state.fences + 1 && (run.accumulator || toucher.wrote)) {
+    if (state.touched[reg] >= read_since(state) && (run.accumulator || toucher.wrote)) {
       report("missing_wgmma_fence",
              "register " + uses_->names[reg] + " is " + (run.accumulator ? "accumulated in" : "read") +
                  " by a wgmma, and no wgmma.fence came after its last use",

@@ -66,8 +66,8 @@ class WgmmaRegisters final : public Detector {
     std::uint32_t issued = 0, complete = 0;  // wgmma operations
     std::vector<std::uint32_t> groups;       // issued when each was committed
     // By register. A wgmma names hundreds, mostly all alike.
-    std::vector<std::uint32_t> touched;  // fences when it was touched last, + 1; 0: not since the last wgmma
-    std::vector<std::uint32_t> flight;   // the last wgmma that uses it, from 1 on; 0: none
+    std::vector<std::uint32_t> touched;     // see read_since(); 0: not since the last wgmma
+    std::vector<std::uint32_t> flight;      // the last wgmma that uses it, from 1 on; 0: none
     std::vector<std::uint8_t> accumulates;  // whether that one does
     std::vector<Earlier> touchers;
     std::vector<Earlier> flying;  // wgmmas after the `complete` ones
@@ -83,6 +83,9 @@ class WgmmaRegisters final : public Detector {
       flying.clear();
     }
   };
+  // WarpState::touched of a register that was read, or written, after the last fence; before it: less.
+  static std::uint32_t read_since(const WarpState& state) { return 2 * state.fences + 1; }
+  static std::uint32_t written_since(const WarpState& state) { return 2 * state.fences + 2; }
   void begin(const Cluster& cluster);
   static Uses uses_of(const Program& program);
   static void find_runs(Uses& uses);

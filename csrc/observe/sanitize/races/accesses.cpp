@@ -32,9 +32,10 @@ std::uint32_t word_of(std::uint64_t address) {
 }
 
 // Whole blocks, mostly few.
-void copy_blocks(std::uint8_t* to, const std::uint8_t* from, std::uint32_t bytes) {
-  for (std::uint32_t at = 0; at < bytes; at += Shadow::kBlockBytes)
-    std::memcpy(to + at, from + at, Shadow::kBlockBytes);
+void copy_blocks(std::uint8_t* to, const std::uint8_t* from, std::uint32_t blocks) {
+  for (std::uint32_t i = 0; i < blocks; ++i)
+    std::memcpy(to + std::size_t{i} * Shadow::kBlockBytes, from + std::size_t{i} * Shadow::kBlockBytes,
+                Shadow::kBlockBytes);
 }
 
 }  // namespace
@@ -124,84 +125,86 @@ void RaceDetector::map_used(const Actor& actor, const Access& access) {
 
 namespace {
 
-// How many of `lanes`, from the first on, lie side by side. None is among them whose bytes the lane after it
-// reads again.
-std::uint32_t side_by_side(const Access& access, std::uint32_t lanes) {
-  const std::uint32_t count = access.row(lanes);
-  const std::uint32_t next = static_cast<std::uint32_t>(std::countr_zero(lanes)) + count;
-  const bool again = !access.writes && count > 1 && next < 32 && (lanes >> next & 1u) != 0 &&
-                     access.address[next] == access.address[next - 1];
-  return again ? count - 1 : count;
+// Those of `lanes` after which another of them reads the same.
+std::uint32_t read_again(const Access& access, std::uint32_t lanes) {
+  const std::uint32_t following = access.following & lanes & lanes << 1;
+  std::uint32_t found = 0;
+  for (std::uint32_t rest = lanes & ~(following >> 1); rest != 0; rest &= rest - 1) {
+    const std::uint32_t lane = rest & (0u - rest), after = lanes & ~(lane | (lane - 1));
+    if (after != 0 && access.address[std::countr_zero(after)] == access.address[std::countr_zero(rest)])
+      found |= lane;
+  }
+  return found;
+}
+
+// Whether they all read the same.
+bool alike(const Access& access, std::uint32_t lanes) {
+  if (access.following != 0 || lanes != 0xffffffffu) return false;
+  std::uint64_t differing = 0;
+  for (std::uint32_t lane = 1; lane < 32; ++lane) differing |= access.address[lane] ^ access.address[0];
+  return differing == 0;
 }
 
 }  // namespace
-
-// Whole blocks of these lanes.
-RaceDetector::Row RaceDetector::blocks_of(const Access& access, std::uint32_t lane, std::uint32_t count) {
-  Row row{access.space, access.address[lane], Shadow::kBlockBytes, lane, 1, 0};
-  if (row.address % Shadow::kBlockBytes != 0 || access.bytes > Shadow::kBlockBytes) return row;
-  row.step = Shadow::kBlockBytes / access.bytes;
-  row.count = count / row.step;
-  return row;
-}
-
-// What the first of these lanes touches, or those that touch its word.
-RaceDetector::Row RaceDetector::element_of(const Access& access, std::uint32_t lane, std::uint32_t count) {
-  const std::uint64_t address = access.address[lane];
-  const std::uint32_t together = access.bytes < 4 ? 4 / access.bytes : 1;
-  if (together == 1 || address % 4 != 0 || count < together)
-    return {access.space, address, access.bytes, lane, 1, 1};
-  return {access.space, address, 4, lane, together, 1};
-}
 
 // Lanes that write one word together count as the first of them; those that read the same as the last, since
 // it is mostly a first lane that then continues alone.
 void RaceDetector::touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
                                const Access& access, std::uint32_t lanes) {
-  if (access.space == Space::kGlobal) {
-    for (std::uint32_t rest = lanes & ~access.following; rest != 0; rest &= rest - 1)
-      memory_->global.prefetch(access.address[std::countr_zero(rest)]);
-  }
-  unsigned tries = access.together ? 0 : 2;  // where blocks must be judged, it is mostly lane by lane
-  for (std::uint32_t rest = lanes; rest != 0;) {
+  constexpr std::uint32_t kBytes = Shadow::kBlockBytes;
+  std::uint32_t rest = lanes;
+  if (!access.writes) rest = alike(access, lanes) ? 0x80000000u : lanes & ~read_again(access, lanes);
+  // Blocks are 2^in_block lanes each.
+  const bool in_blocks = !access.together && std::has_single_bit(access.bytes) && access.bytes <= kBytes;
+  const auto in_block = in_blocks ? static_cast<unsigned>(std::countr_zero(kBytes / access.bytes)) : 0u;
+  unsigned tries = in_blocks ? 2 : 0;  // where blocks must be judged, it is mostly lane by lane
+  const bool global = access.space == Space::kGlobal;
+  while (rest != 0) {
     const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
-    const std::uint32_t others = rest & (rest - 1);
-    if (!access.writes && others != 0 && access.address[std::countr_zero(others)] == access.address[lane]) {
-      rest = others;
-      continue;
+    const std::uint32_t count = access.row(rest), blocks = count >> in_block;
+    const std::uint64_t address = access.address[lane];
+    if (tries != 0 && blocks != 0 && address % kBytes == 0) {
+      const std::uint32_t touched =
+          global ? touch_global_row(judgement, touch, address, lane, 1u << in_block, blocks)
+                 : touch_shared_row(cluster, judgement, touch, address, lane, 1u << in_block, blocks);
+      if (touched != 0) {
+        rest = Access::after(rest, touched << in_block);
+        continue;
+      }
+      --tries;
     }
-    const std::uint32_t count = side_by_side(access, rest);
-    Row row = blocks_of(access, lane, count);
-    const bool tried = tries != 0 && row.count != 0;
-    if (!tried || !touch_row(cluster, judgement, touch, row)) {
-      if (tried) --tries;
-      row = element_of(access, lane, count);
-      touch.lane = access.together ? 0 : lane;
-      judgement.lane = access.together ? kNoLane : lane;
-      touch_bytes(cluster, judgement, touch, {access.space, row.address, row.bytes});
-    }
-    rest &= static_cast<std::uint32_t>(~std::uint64_t{0} << (lane + row.count * row.step));
+    // An element, or those that lie in one word.
+    const std::uint32_t in_word = access.bytes < 4 ? 4 / access.bytes : 1;
+    const bool together = in_word != 1 && address % 4 == 0 && count >= in_word;
+    touch.lane = access.together ? 0 : lane;
+    judgement.lane = access.together ? kNoLane : lane;
+    touch_bytes(cluster, judgement, touch, {access.space, address, together ? 4 : access.bytes});
+    rest = Access::after(rest, together ? in_word : 1);
   }
 }
 
-// Blocks of which nothing has to be judged, as mostly; those of the first one's page, which are the row from
-// then on. False: nothing was touched.
-bool RaceDetector::touch_row(ClusterRaces& cluster, const Judgement& judgement, const Shadow::Touch& touch,
-                             Row& row) {
+// Blocks side by side of which nothing has to be judged, as mostly, each of the lanes from `step` after those
+// of the one before it on; of global memory those of the first one's page. How many were touched: 0 if
+// something has to be judged.
+std::uint32_t RaceDetector::touch_global_row(const Judgement& judgement, const Shadow::Touch& touch,
+                                             std::uint64_t address, std::uint32_t lane, std::uint32_t step,
+                                             std::uint32_t blocks) {
   constexpr std::uint32_t kBytes = Shadow::kBlockBytes;
-  const bool global = row.space == Space::kGlobal;
-  const std::uint64_t offset = row.address % GlobalShadow::kPageBytes;
-  if (global) row.count = std::min<std::uint32_t>(row.count, (GlobalShadow::kPageBytes - offset) / kBytes);
-  GlobalShadow::Page* const page = global ? &memory_->global.find(row.address) : nullptr;
-  Shadow::Cell* const blocks = global ? &page->cells[offset / kBytes] : cluster.shared_cell(row.address);
-  if (!Shadow::touch_settled(blocks, row.count, row.lane, row.step, touch)) return false;
-  if (!judgement.stores) return true;
-  const std::uint32_t bytes = kBytes * row.count;
-  if (global)
-    copy_blocks(page->written() + offset, reinterpret_cast<const std::uint8_t*>(row.address), bytes);
-  else
-    copy_blocks(cluster.shared_value(row.address), cluster.shared_byte(row.address), bytes);
-  return true;
+  const auto offset = static_cast<std::uint32_t>(address % GlobalShadow::kPageBytes);
+  blocks = std::min(blocks, (static_cast<std::uint32_t>(GlobalShadow::kPageBytes) - offset) / kBytes);
+  GlobalShadow::Page& page = memory_->global.find(address);
+  if (!Shadow::touch_settled(&page.cells[offset / kBytes], blocks, lane, step, touch)) return 0;
+  if (judgement.stores)
+    copy_blocks(page.overwritten(offset, blocks), reinterpret_cast<const std::uint8_t*>(address), blocks);
+  return blocks;
+}
+
+std::uint32_t RaceDetector::touch_shared_row(ClusterRaces& cluster, const Judgement& judgement,
+                                             const Shadow::Touch& touch, std::uint64_t address,
+                                             std::uint32_t lane, std::uint32_t step, std::uint32_t blocks) {
+  if (!Shadow::touch_settled(cluster.shared_cell(address), blocks, lane, step, touch)) return 0;
+  if (judgement.stores) copy_blocks(cluster.shared_value(address), cluster.shared_byte(address), blocks);
+  return blocks;
 }
 
 void RaceDetector::touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
@@ -210,8 +213,7 @@ void RaceDetector::touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shad
   const bool global = range.space == Space::kGlobal;
   if (!global && (range.address | range.bytes) % 4 == 0) {
     judgement.address = range.address;
-    std::uint8_t* const copy =
-        judgement.stores ? written(cluster, judgement, range.space, range.address) : nullptr;
+    std::uint8_t* const copy = judgement.stores ? written(cluster, judgement, range) : nullptr;
     cluster.shared.touch(cluster.shared_cell(range.address), word_of(range.address), range.bytes / 4, touch,
                          judgement);
     if (copy != nullptr) copy_few(copy, judgement.now, range.bytes);
@@ -233,7 +235,8 @@ void RaceDetector::touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shad
       if (global) stop = std::min(stop, (begin / GlobalShadow::kPageBytes + 1) * GlobalShadow::kPageBytes);
     }
     const auto span = static_cast<std::uint32_t>(stop - begin);
-    std::uint8_t* const copy = judgement.stores ? written(cluster, judgement, range.space, begin) : nullptr;
+    std::uint8_t* const copy =
+        judgement.stores ? written(cluster, judgement, {range.space, begin, span}) : nullptr;
     if (part) {
       judgement.span = span;
       const unsigned bytes = (1u << (stop - 4 * word)) - (1u << (begin - 4 * word));
@@ -248,15 +251,14 @@ void RaceDetector::touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shad
 }
 
 // Where the copy of what threads have written is; lets the judgement compare.
-std::uint8_t* RaceDetector::written(ClusterRaces& cluster, Judgement& judgement, Space space,
-                                    std::uint64_t address) {
+std::uint8_t* RaceDetector::written(ClusterRaces& cluster, Judgement& judgement, const Range& range) {
   std::uint8_t* copy;
-  if (space == Space::kGlobal) {
-    judgement.now = reinterpret_cast<const std::uint8_t*>(address);
-    copy = memory_->global.find(address).written() + address % GlobalShadow::kPageBytes;
+  if (range.space == Space::kGlobal) {
+    judgement.now = reinterpret_cast<const std::uint8_t*>(range.address);
+    copy = memory_->global.find(range.address).written(range.address % GlobalShadow::kPageBytes, range.bytes);
   } else {
-    judgement.now = cluster.shared_byte(address);
-    copy = cluster.shared_value(address);
+    judgement.now = cluster.shared_byte(range.address);
+    copy = cluster.shared_value(range.address);
   }
   judgement.then = copy;
   return copy;

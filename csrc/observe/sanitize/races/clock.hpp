@@ -54,12 +54,12 @@ struct LaneHistory {
 // What happens before a point of an execution, as seen from one cluster. Slots are the cluster's own; other
 // clusters' histories, which only global memory can carry, are kept apart.
 struct View {
-  Clock seen;                      // everything ordered before,
-  std::vector<LaneHistory> lanes;  // and beyond it this
-  Clock fenced[2];                 // of it, what a fence.proxy.async covers: in global, in shared memory
-  Clock tensor;                    // ordered before for tcgen05 operations only (tcgen05.fence); not joined
-  Clock initialised;               // mbarrier initialisations ordered before (fence.mbarrier_init)
-  Clock weak;  // would be ordered before, were the synchronisation on the way strong or wide enough
+  Clock seen;                                           // everything ordered before,
+  std::vector<LaneHistory, Pooled<LaneHistory>> lanes;  // and beyond it this
+  Clock fenced[2];    // of it, what a fence.proxy.async covers: in global, in shared memory
+  Clock tensor;       // ordered before for tcgen05 operations only (tcgen05.fence); not joined
+  Clock initialised;  // mbarrier initialisations ordered before (fence.mbarrier_init)
+  Clock weak;         // would be ordered before, were the synchronisation on the way strong or wide enough
   std::shared_ptr<const MapFences> maps;   // nullptr: none
   std::shared_ptr<const Foreign> foreign;  // nullptr: nothing is known of other clusters
 

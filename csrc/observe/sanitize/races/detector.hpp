@@ -51,17 +51,14 @@ class RaceDetector final : public Detector {
   Record record_of(const Actor& actor, const Strand& strand) const;
   void touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch, const Access& access,
                    std::uint32_t lanes);
-  // Elements side by side, each of `bytes` and of the lanes from `step` after those of the one before it on.
-  struct Row {
-    Space space;
-    std::uint64_t address;
-    std::uint32_t bytes, lane, step, count;
-  };
-  static Row blocks_of(const Access& access, std::uint32_t lane, std::uint32_t count);
-  static Row element_of(const Access& access, std::uint32_t lane, std::uint32_t count);
-  bool touch_row(ClusterRaces& cluster, const Judgement& judgement, const Shadow::Touch& touch, Row& row);
+  std::uint32_t touch_global_row(const Judgement& judgement, const Shadow::Touch& touch,
+                                 std::uint64_t address, std::uint32_t lane, std::uint32_t step,
+                                 std::uint32_t blocks);
+  std::uint32_t touch_shared_row(ClusterRaces& cluster, const Judgement& judgement,
+                                 const Shadow::Touch& touch, std::uint64_t address, std::uint32_t lane,
+                                 std::uint32_t step, std::uint32_t blocks);
   void touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch, const Range& range);
-  std::uint8_t* written(ClusterRaces& cluster, Judgement& judgement, Space space, std::uint64_t address);
+  std::uint8_t* written(ClusterRaces& cluster, Judgement& judgement, const Range& range);
   void touch_tensor(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
                     const TmemRange& range);
 

@@ -14,13 +14,13 @@ GlobalShadow::Page& GlobalShadow::find_page(std::uint64_t number) {
   auto found = pages_.find(number);
   if (found == pages_.end()) {
     if (spare_.empty()) {
-      found = pages_.emplace(number, std::make_unique<Page>()).first;
+      found = pages_.emplace(number, std::make_unique<Page>()).first;  // all zeros
     } else {
       Pages::node_type node = std::move(spare_.back());
       spare_.pop_back();
       node.key() = number;
       clear_all(node.mapped()->cells.data(), node.mapped()->cells.size());
-      node.mapped()->stored = false;
+      node.mapped()->stored.fill(0);
       found = pages_.insert(std::move(node)).position;
     }
   }

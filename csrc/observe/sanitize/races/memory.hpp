@@ -49,13 +49,25 @@ class GlobalShadow : public Shadow {
   static constexpr std::uint64_t kPageBytes = 4096, kPageBlocks = kPageBytes / kBlockBytes;
   struct Page {
     std::array<Cell, kPageBlocks> cells;
-    bool stored = false;  // threads have: `values` are what they have written
-    std::array<std::uint8_t, kPageBytes> values;
+    std::array<std::uint64_t, kPageBlocks / 64> stored;  // a bit for each block that threads have stored to
+    std::array<std::uint8_t, kPageBytes> values;         // of these, what they have
 
-    std::uint8_t* written() {
-      if (!stored) values.fill(0);
-      stored = true;
-      return values.data();
+    // Where these bytes are in `values`; what nobody has stored is zeros.
+    std::uint8_t* written(std::uint64_t offset, std::uint32_t bytes) {
+      for (std::uint64_t block = offset / kBlockBytes; block * kBlockBytes < offset + bytes; ++block) {
+        std::uint64_t& known = stored[block / 64];
+        const std::uint64_t bit = std::uint64_t{1} << block % 64;
+        if ((known & bit) == 0) std::memset(&values[block * kBlockBytes], 0, kBlockBytes);
+        known |= bit;
+      }
+      return &values[offset];
+    }
+    // The same of up to 64 whole blocks, for somebody who stores to them.
+    std::uint8_t* overwritten(std::uint64_t offset, std::uint32_t blocks) {
+      const std::uint64_t first = offset / kBlockBytes, bits = ~std::uint64_t{0} >> (64 - blocks);
+      stored[first / 64] |= bits << first % 64;
+      if (first % 64 + blocks > 64) stored[first / 64 + 1] |= bits >> (64 - first % 64);
+      return &values[offset];
     }
   };
   // Nothing was touched; pages are kept for what comes.
@@ -65,13 +77,6 @@ class GlobalShadow : public Shadow {
     const std::uint64_t number = address / kPageBytes;
     const Recent& recent = recent_[number % recent_.size()];
     return recent.number == number ? *recent.page : find_page(number);
-  }
-  // What is known of this address will be asked for soon.
-  void prefetch(std::uint64_t address) const {
-    const Recent& recent = recent_[address / kPageBytes % recent_.size()];
-    if (recent.number != address / kPageBytes) return;
-    __builtin_prefetch(&recent.page->cells[address % kPageBytes / kBlockBytes], 1);
-    __builtin_prefetch(&recent.page->values[address % kPageBytes], 1);
   }
   // Whether some of these bytes were touched, or written.
   bool touched(std::uint64_t address, std::uint64_t bytes, bool written) const;

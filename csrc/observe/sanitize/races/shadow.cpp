@@ -142,8 +142,8 @@ void Shadow::touch_split(Cell& cell, unsigned bytes, Touch& touch, Judge& judge)
   free_parts_.push_back(index);
 }
 
+// Of a block without parts.
 Shadow::Parts Shadow::words_of(const Cell& block) const {
-  if ((block.write & kFlag) != 0) return parts_[block.write & ~kFlag];
   Parts words;
   for (std::uint32_t i = 0; i < kBlockWords; ++i)
     words[i] = {block.write + lanes_before(block.write, i), block.read + lanes_before(block.read, i)};
@@ -166,17 +166,21 @@ bool Shadow::gather(const Parts& words, Cell& block) const {
   return true;
 }
 
-// The block's words have become these.
+// The words of a block that has no parts have become these.
 void Shadow::put(Cell& block, const Parts& words) {
-  const bool apart = (block.write & kFlag) != 0;
+  if (!gather(words, block)) block = {kFlag | keep(words), 0};
+}
+
+// Calls f(word) for words of a block that has parts already. Whatever f does to other parts, these stay.
+template <class F>
+void Shadow::for_words_apart(Cell& block, std::uint32_t first, std::size_t count, F f) {
   const std::uint32_t index = block.write & ~kFlag;
-  if (gather(words, block)) {
-    if (apart) free_parts_.push_back(index);
-  } else if (apart) {
-    parts_[index] = words;
-  } else {
-    block = {kFlag | keep(words), 0};
+  for (std::uint32_t i = first; i < first + count; ++i) {
+    Cell word = parts_[index][i];
+    f(word);
+    set(parts_[index][i], number_of(word));
   }
+  if (gather(parts_[index], block)) free_parts_.push_back(index);
 }
 
 // What its first word becomes, the others do as well, unless it depends on the lane or the word.
@@ -191,8 +195,9 @@ void Shadow::touch_block(Cell& block, std::size_t done, Touch& touch, Judge& jud
   const Cell after = touched(before, touch, judge);
   if (!judge.each_word && alike(before.write, touch.known_write) &&
       (!touch.writes || alike(before.read, touch.known_read))) {
-    block = after;
-    touch.block = {before, after, touch.lane};
+    const std::uint64_t became = number_of(after);
+    set(block, became);
+    touch.block = {number_of(before), became, touch.lane};
     return;
   }
   judge.each_word = false;
@@ -204,6 +209,9 @@ void Shadow::touch_block(Cell& block, std::size_t done, Touch& touch, Judge& jud
 
 void Shadow::touch_part(Cell& block, std::uint32_t first, std::size_t done, std::size_t count, Touch& touch,
                         Judge& judge) {
+  if ((block.write & kFlag) != 0)
+    return for_words_apart(block, first, count,
+                           [&](Cell& word) { touch_words(&word, done++, 1, touch, judge); });
   Parts words = words_of(block);
   touch_words(&words[first], done, count, touch, judge);
   put(block, words);
@@ -213,17 +221,19 @@ void Shadow::touch_part(Cell& block, std::uint32_t first, std::size_t done, std:
 void Shadow::touch_words(Cell* words, std::size_t done, std::size_t count, Touch& touch, Judge& judge) {
   for (std::size_t i = 0; i < count; ++i) {
     Cell& cell = words[i];
-    if (cell == touch.word.before && touch.word.lane == touch.lane) {
-      cell = touch.word.after;
+    const std::uint64_t found = number_of(cell);
+    if (found == touch.word.before && touch.word.lane == touch.lane) {
+      set(cell, touch.word.after);
       continue;
     }
     judge.word = done + i;
-    const Cell before = cell;
+    const auto before = std::bit_cast<Cell>(found);
     if ((before.write & kFlag) != 0) {
       touch_split(cell, 0xfu, touch, judge);
     } else {
-      cell = touched(before, touch, judge);
-      if (!judge.each_word) touch.word = {before, cell, touch.lane};
+      const std::uint64_t became = number_of(touched(before, touch, judge));
+      set(cell, became);
+      if (!judge.each_word) touch.word = {found, became, touch.lane};
     }
     judge.each_word = false;
   }
@@ -231,10 +241,14 @@ void Shadow::touch_words(Cell* words, std::size_t done, std::size_t count, Touch
 
 void Shadow::touch_bytes(Cell& block, std::uint32_t word, unsigned bytes, Touch& touch, Judge& judge) {
   judge.word = 0;
-  Parts words = words_of(block);
-  touch_split(words[word], bytes, touch, judge);
+  if ((block.write & kFlag) != 0) {
+    for_words_apart(block, word, 1, [&](Cell& one) { touch_split(one, bytes, touch, judge); });
+  } else {
+    Parts words = words_of(block);
+    touch_split(words[word], bytes, touch, judge);
+    put(block, words);
+  }
   judge.each_word = false;
-  put(block, words);
 }
 
 bool Shadow::was_touched(const Cell& block, std::uint32_t begin, std::uint32_t end, bool written) const {

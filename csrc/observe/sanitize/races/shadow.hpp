@@ -58,9 +58,10 @@ class Shadow {
 
     std::uint32_t known_write = 0, known_read = 0;    // entries that are ordered before
     std::uint32_t reads_before = 0, reads_after = 0;  // Cell::read without and with this access; 0: alone
-    // A word and a block that were in order, and what became of them for this lane.
+    // A word and a block that were in order, and what became of them for this lane. As numbers: a processor
+    // waits where it stores a cell by halves and then loads it whole.
     struct Step {
-      Cell before{}, after{};
+      std::uint64_t before = 0, after = 0;
       std::uint32_t lane = kNoLane;
     };
     Step word{}, block{};
@@ -82,21 +83,29 @@ class Shadow {
   // touched, their words must be touched lane by lane.
   static bool touch_settled(Cell* blocks, std::size_t count, std::uint32_t lane, std::uint32_t step,
                             const Touch& touch) {
-    const Cell first = blocks[0];
-    const bool written = first.write == 0 || first.write >> 5 == touch.known_write;
-    const bool read = touch.writes ? first.read == 0 || readers_of(first.read) == touch.known_read
-                                   : readers_of(first.read) == touch.reads_before;
-    if (!written || !read) return false;
-    // All alike, but for the lanes of lone accesses.
-    const std::uint64_t mask = number_of({~31u, (first.read & kFlag) != 0 ? ~0u : ~31u});
-    std::uint64_t differing = 0;
-    for (std::size_t i = 1; i < count; ++i) differing |= number_of(blocks[i]) ^ number_of(first);
-    if ((differing & mask) != 0) return false;
     std::uint32_t alone = touch.record << 5 | lane;
-    for (Cell *block = blocks, *const end = blocks + count; block != end; ++block, alone += step) {
-      const std::uint32_t reads = touch.reads_after == 0 ? alone : touch.reads_after;
-      *block = touch.writes ? Cell{alone, 0} : Cell{block->write, reads};
+    std::uint64_t any = 0;
+    for (std::size_t i = 0; i < count; ++i) any |= number_of(blocks[i]);
+    if (any != 0) {
+      const Cell first = blocks[0];
+      const bool written = first.write == 0 || first.write >> 5 == touch.known_write;
+      const bool read = touch.writes ? first.read == 0 || readers_of(first.read) == touch.known_read
+                                     : readers_of(first.read) == touch.reads_before;
+      if (!written || !read) return false;
+      // All alike, but for the lanes of lone accesses.
+      const std::uint64_t mask = number_of({~31u, (first.read & kFlag) != 0 ? ~0u : ~31u});
+      std::uint64_t differing = 0;
+      for (std::size_t i = 1; i < count; ++i) differing |= number_of(blocks[i]) ^ number_of(first);
+      if ((differing & mask) != 0) return false;
+    } else if (!touch.writes && touch.reads_before != 0) {
+      return false;
     }
+    if (touch.writes) {
+      for (std::size_t i = 0; i < count; ++i, alone += step) set(blocks[i], number_of({alone, 0}));
+      return true;
+    }
+    for (std::size_t i = 0; i < count; ++i, alone += step)
+      blocks[i].read = touch.reads_after == 0 ? alone : touch.reads_after;
     return true;
   }
   // Bytes of one word of the block; bit i of `bytes`: byte i.
@@ -119,13 +128,14 @@ class Shadow {
   };
   using Parts = std::array<Cell, 4>;  // words of a block, or bytes of a word
   static constexpr std::uint64_t number_of(const Cell& cell) { return std::bit_cast<std::uint64_t>(cell); }
+  static void set(Cell& cell, std::uint64_t number) { cell = std::bit_cast<Cell>(number); }
   // Of Cell::read: the set, or the record that alone has read, whichever its lane.
   static std::uint32_t readers_of(std::uint32_t read) { return (read & kFlag) != 0 ? read : read >> 5; }
   // A whole block of which nothing has to be asked.
   static bool touch_whole(Cell& block, const Touch& touch) {
     const Cell found = block;
-    if (number_of(found) == number_of(touch.block.before) && touch.block.lane == touch.lane) {
-      block = touch.block.after;
+    if (number_of(found) == touch.block.before && touch.block.lane == touch.lane) {
+      set(block, touch.block.after);
       return true;
     }
     if (found.write != 0 && found.write >> 5 != touch.known_write) return false;
@@ -150,6 +160,8 @@ class Shadow {
   Parts words_of(const Cell& block) const;
   bool gather(const Parts& words, Cell& block) const;
   void put(Cell& block, const Parts& words);
+  template <class F>
+  void for_words_apart(Cell& block, std::uint32_t first, std::size_t count, F f);
   std::uint32_t keep(const Parts& parts);
   bool check(std::uint32_t entry, bool writes, std::uint32_t& known, Judge& judge);
   bool check_reads(std::uint32_t entry, std::uint32_t& known, Judge& judge);
