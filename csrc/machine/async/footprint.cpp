@@ -69,16 +69,91 @@ std::uint32_t count(int value) {
   return static_cast<std::uint32_t>(value);
 }
 
+// Each warp reads the sixteen rows of A that its own rows of D need.
+void add_rows_of_warps(std::vector<Range>& ranges, const SmemDescriptor& descriptor,
+                       const OperandShape& shape) {
+  const ChunkAddress address(descriptor, shape.major);
+  const bool k_major = shape.major == Major::kK;
+  const int per_chunk = elements_per_chunk(shape.type, false);
+  const auto chunks = count((shape.k + per_chunk - 1) / per_chunk);
+  const std::uint32_t step = k_major ? chunks_of_a_run(descriptor, shape.major, chunks) : 1;
+  for (int warp = 0; warp < 4; ++warp) {
+    const auto one = static_cast<std::uint8_t>(1 << warp);
+    for (int line = k_major ? 16 * warp : 0; line < (k_major ? 16 * warp + 16 : shape.k); ++line) {
+      const int begin = k_major ? 0 : 16 * warp, end = k_major ? shape.k : 16 * warp + 16;
+      for (std::uint32_t chunk = count(begin / per_chunk); chunk * count(per_chunk) < count(end);
+           chunk += step)
+        add(ranges, Space::kShared, address(count(line), chunk) & ~(16 * step - 1), 16 * step, one);
+    }
+  }
+}
+
+// Footprints of operands of wgmma and tcgen05.mma, which differ mostly in where they start.
+class OperandFootprints {
+ public:
+  struct Operand {
+    SmemDescriptor descriptor;
+    OperandShape shape;
+    bool by_warps;  // each warp reads its rows
+    bool operator==(const Operand&) const = default;
+  };
+
+  void add(std::vector<Range>& ranges, std::uint32_t rank, Operand operand) {
+    constexpr std::uint32_t kPeriod = 1024;  // of all swizzles
+    const std::uint32_t start = operand.descriptor.start;
+    // The pattern may begin up to a period before.
+    const bool moves = start >= 2 * kPeriod && !operand.descriptor.leading_is_absolute;
+    const std::uint32_t moved = moves ? start / kPeriod * kPeriod - kPeriod : 0;
+    operand.descriptor.start = start - moved;
+    const std::uint64_t base = window(rank) + moved;
+    const std::vector<Range>& all = known(operand);
+    ranges.reserve(ranges.size() + all.size());
+    for (const Range& range : all)
+      ranges.push_back({range.space, base + range.address, range.bytes, range.warps});
+  }
+
+ private:
+  struct Known {
+    Operand operand;
+    std::vector<Range> ranges;
+  };
+
+  const std::vector<Range>& known(const Operand& operand) {
+    const SmemDescriptor& d = operand.descriptor;
+    const std::size_t hash = (d.start / 16 + 7 * d.stride_offset / 16 + 5 * count(operand.shape.rows)) ^
+                             (operand.by_warps ? 1u : 0u);
+    Known& known = known_[hash % known_.size()];
+    if (!known.ranges.empty() && known.operand == operand) return known.ranges;
+    known.ranges.clear();
+    known.operand = operand;
+    if (operand.by_warps) {
+      add_rows_of_warps(known.ranges, d, operand.shape);
+    } else {
+      add_operand(known.ranges, 0, d, operand.shape);
+    }
+    return known.ranges;
+  }
+
+  std::array<Known, 32> known_;
+};
+
+OperandFootprints& operand_footprints() {
+  thread_local OperandFootprints known;
+  return known;
+}
+
 void add_mma(Footprint& f, const TensorOperation& op) {
   const Tcgen05Mma& mma = op.mma;
   const InstructionDescriptor& d = mma.descriptor;
   const int stored_k = d.sparse ? d.k / 2 : d.k;
   const bool packed = is_four_bit(d.kind);
+  OperandFootprints& operands = operand_footprints();
   for (std::uint32_t cta = 0; cta < op.cta_group; ++cta) {
     const std::uint32_t rank = op.cta + cta;
     if (mma.a_smem)
-      add_operand(f.reads, rank, *mma.a_smem, {d.a_type, d.a_major, d.m / mma.cta_group, stored_k, packed});
-    add_operand(f.reads, rank, mma.b_smem, {d.b_type, d.b_major, d.n / mma.cta_group, d.k, packed});
+      operands.add(f.reads, rank,
+                   {*mma.a_smem, {d.a_type, d.a_major, d.m / mma.cta_group, stored_k, packed}, false});
+    operands.add(f.reads, rank, {mma.b_smem, {d.b_type, d.b_major, d.n / mma.cta_group, d.k, packed}, false});
     if (is_block_scaled(d.kind)) {
       f.tmem_reads.push_back(
           {rank, 0, TensorMemory::kLanes, mma.scale_a.column, count((d.m / mma.cta_group + 31) / 32)});
@@ -206,81 +281,12 @@ Footprint footprint_of(const Cluster&, const SmallCopy& copy, std::uint32_t lane
   return f;
 }
 
-namespace {
-
-// Each warp reads the sixteen rows of A that its own rows of D need.
-void add_rows_of_warps(std::vector<Range>& ranges, const SmemDescriptor& descriptor,
-                       const OperandShape& shape) {
-  const ChunkAddress address(descriptor, shape.major);
-  const bool k_major = shape.major == Major::kK;
-  const int per_chunk = elements_per_chunk(shape.type, false);
-  const auto chunks = count((shape.k + per_chunk - 1) / per_chunk);
-  const std::uint32_t step = k_major ? chunks_of_a_run(descriptor, shape.major, chunks) : 1;
-  for (int warp = 0; warp < 4; ++warp) {
-    const auto one = static_cast<std::uint8_t>(1 << warp);
-    for (int line = k_major ? 16 * warp : 0; line < (k_major ? 16 * warp + 16 : shape.k); ++line) {
-      const int begin = k_major ? 0 : 16 * warp, end = k_major ? shape.k : 16 * warp + 16;
-      for (std::uint32_t chunk = count(begin / per_chunk); chunk * count(per_chunk) < count(end);
-           chunk += step)
-        add(ranges, Space::kShared, address(count(line), chunk) & ~(16 * step - 1), 16 * step, one);
-    }
-  }
-}
-
-// Footprints of wgmmas, whose operands differ mostly in where they start.
-class WgmmaFootprints {
- public:
-  struct Operand {
-    SmemDescriptor descriptor;
-    OperandShape shape;
-    bool by_warps;  // each warp reads its rows
-    bool operator==(const Operand&) const = default;
-  };
-
-  void add(std::vector<Range>& ranges, std::uint32_t rank, Operand operand) {
-    constexpr std::uint32_t kPeriod = 1024;  // of all swizzles
-    const std::uint32_t start = operand.descriptor.start;
-    // The pattern may begin up to a period before.
-    const std::uint32_t moved = start < 2 * kPeriod ? 0 : start / kPeriod * kPeriod - kPeriod;
-    operand.descriptor.start = start - moved;
-    const std::uint64_t base = window(rank) + moved;
-    for (const Range& range : known(operand))
-      ranges.push_back({range.space, base + range.address, range.bytes, range.warps});
-  }
-
- private:
-  struct Known {
-    Operand operand;
-    std::vector<Range> ranges;
-  };
-
-  const std::vector<Range>& known(const Operand& operand) {
-    const SmemDescriptor& d = operand.descriptor;
-    const std::size_t hash = (d.start / 16 + 7 * d.stride_offset / 16 + 5 * count(operand.shape.rows)) ^
-                             (operand.by_warps ? 1u : 0u);
-    Known& known = known_[hash % known_.size()];
-    if (!known.ranges.empty() && known.operand == operand) return known.ranges;
-    known.ranges.clear();
-    known.operand = operand;
-    if (operand.by_warps) {
-      add_rows_of_warps(known.ranges, d, operand.shape);
-    } else {
-      add_operand(known.ranges, 0, d, operand.shape);
-    }
-    return known.ranges;
-  }
-
-  std::array<Known, 32> known_;
-};
-
-}  // namespace
-
 Footprint footprint_of(std::uint32_t rank, const Wgmma& op, Footprint f) {
-  thread_local WgmmaFootprints known;
+  OperandFootprints& operands = operand_footprints();
   f.clear();
   if (op.a_smem)
-    known.add(f.reads, rank, {*op.a_smem, {op.a_type, op.a_major, 64, op.stored_k(), false}, true});
-  known.add(f.reads, rank, {op.b_smem, {op.b_type, op.b_major, op.n, op.k, false}, false});
+    operands.add(f.reads, rank, {*op.a_smem, {op.a_type, op.a_major, 64, op.stored_k(), false}, true});
+  operands.add(f.reads, rank, {op.b_smem, {op.b_type, op.b_major, op.n, op.k, false}, false});
   return f;
 }
 

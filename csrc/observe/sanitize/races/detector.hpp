@@ -81,7 +81,7 @@ class RaceDetector final : public Detector {
 
   // Asynchronous operations: operations.cpp.
   void place(Threads& threads, const Actor& actor, const AsyncOp& op, Issued& made);
-  bool touch_settled(Shadow::Cell* cells, const Range& range, const Shadow::Touch& touch);
+  bool touch_settled(Shadow::Cell* cells, const Range& range, Shadow::Touch& touch);
   void place_copy(ClusterRaces& cluster, const AsyncOp& op, const Range& range, Record& record);
   void perform_tensor(ClusterRaces& cluster, const Actor& actor, const Issued& op,
                       const Footprint& footprint);

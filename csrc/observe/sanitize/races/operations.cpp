@@ -168,17 +168,17 @@ void RaceDetector::performed(const Actor& actor, const AsyncOp& op, const Footpr
 
 // Whole blocks of which nothing has to be judged, as mostly. `cells`: of the shared memory, if it is there.
 // False: nothing was touched.
-bool RaceDetector::touch_settled(Shadow::Cell* cells, const Range& range, const Shadow::Touch& touch) {
+bool RaceDetector::touch_settled(Shadow::Cell* cells, const Range& range, Shadow::Touch& touch) {
   if ((range.address | range.bytes) % Shadow::kBlockBytes != 0) return false;
   const std::size_t blocks = range.bytes / Shadow::kBlockBytes;
   if (cells != nullptr) {
     cells += (range.address & kSharedOffsetMask) / Shadow::kBlockBytes;
-    return Shadow::touch_settled(cells, blocks, touch.lane, 0, touch);
+    return Shadow::touch_alike(cells, blocks, touch);
   }
   const std::uint64_t offset = range.address % GlobalShadow::kPageBytes;
   if (offset + range.bytes > GlobalShadow::kPageBytes) return false;
   cells = &memory_->global.find(range.address).cells[offset / Shadow::kBlockBytes];
-  return Shadow::touch_settled(cells, blocks, touch.lane, 0, touch);
+  return Shadow::touch_alike(cells, blocks, touch);
 }
 
 // A copy completes with the phase of the mbarrier that it signals: that of the CTA it writes to or, for

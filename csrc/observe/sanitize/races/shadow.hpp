@@ -108,6 +108,21 @@ class Shadow {
       blocks[i].read = touch.reads_after == 0 ? alone : touch.reads_after;
     return true;
   }
+  // The same of one lane, which mostly finds one block like another.
+  static bool touch_alike(Cell* blocks, std::size_t count, Touch& touch) {
+    const std::uint64_t found = number_of(blocks[0]);
+    if (found == touch.block.before && touch.block.lane == touch.lane) {
+      std::uint64_t differing = 0;
+      for (std::size_t i = 1; i < count; ++i) differing |= number_of(blocks[i]) ^ found;
+      if (differing == 0) {
+        for (std::size_t i = 0; i < count; ++i) set(blocks[i], touch.block.after);
+        return true;
+      }
+    }
+    if (!touch_settled(blocks, count, touch.lane, 0, touch)) return false;
+    touch.block = {found, number_of(blocks[0]), touch.lane};
+    return true;
+  }
   // Bytes of one word of the block; bit i of `bytes`: byte i.
   void touch_bytes(Cell& block, std::uint32_t word, unsigned bytes, Touch& touch, Judge& judge);
   // Nobody has touched the block.
