@@ -3,7 +3,7 @@
 import { countUpTo } from "@sglab/core";
 import { actionMoments } from "./arrivals";
 import type { Launch } from "./data";
-import { type BarrierSteps, barrierSteps, endedBy } from "./progress";
+import { type BarrierSteps, barrierSteps, endedBy, endsByItself } from "./progress";
 
 export interface BarrierState {
   /** Phases that have ended. */
@@ -111,11 +111,12 @@ export class BarrierStates {
   /** Who waits, and who was released and has not gone on. */
   #waitersAt(barrier: number, step: number): [Waiter[], Waiter[]] {
     if (step === 0) return [[], []];
-    const { waits, places, phases, meta } = this.launch;
+    const { waits, places, phases, meta, clock } = this.launch;
     const now = places.positionAt(step);
+    const x = clock.x(step);
     const rows = this.#waits[barrier] ?? [];
     const unended = this.#unended[barrier] ?? [];
-    const waiting: Waiter[] = unended.filter(({ since }) => since <= now);
+    const waiting: Waiter[] = unended.filter(({ wait }) => clock.wait(wait)[0] <= x);
     const released: Waiter[] = [];
     // By the event that ends them: a warp that waits now is among the next few.
     const first = countUpTo(this.#waitEnds[barrier] as Int32Array, now - 1);
@@ -123,7 +124,8 @@ export class BarrierStates {
     for (let k = first; k < last; k++) {
       const i = rows[k] as number;
       const since = waits.since[i] as number;
-      if (since > now || unended.some(({ wait, row }) => row === waits.row[i] && i >= wait)) continue;
+      if (clock.wait(i)[0] > x || unended.some(({ wait, row }) => row === waits.row[i] && i >= wait))
+        continue;
       const end = phases.position[waits.phase[i] as number];
       const over = end !== undefined && places.stepBehind(end) <= step;
       (over ? released : waiting).push({
@@ -163,10 +165,10 @@ export class BarrierStates {
 
   /** Whether a phase has ended at a moment; undefined: the beginning, which is always over. */
   #endsBefore(phase: number | undefined, moment: number): boolean {
-    const { position, asynchronous } = this.launch.phases;
+    const { phases } = this.launch;
     if (phase === undefined) return true;
-    const end = position[phase] as number;
-    return asynchronous[phase] ? end <= moment : end < moment;
+    const end = phases.position[phase] as number;
+    return endsByItself(phases, phase) ? end <= moment : end < moment;
   }
 
   /** Rows of its phases, in order. */

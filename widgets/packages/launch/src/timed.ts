@@ -261,9 +261,8 @@ function phasesOf(
   positionOf: (ns: number) => number,
 ): PhaseTable {
   const event = enders.map(renumber);
-  const position = event.map((by, i) =>
-    phases.asynchronous[i] || by < 0 ? positionOf(times.phase[i] as number) : by,
-  );
+  // an arrival takes a while to be known: at a cluster's barrier hundreds of ns
+  const position = event.map((by, i) => Math.max(by, positionOf(times.phase[i] as number)));
   return { ...phases, position, event };
 }
 
