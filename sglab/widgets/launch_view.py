@@ -23,7 +23,7 @@ from sglab.workbench.recorders.page_reads import PageReads
 
 from .base import Widget, command
 from .changes import Versions
-from .following import failure_told, follow, launch_name, not_a_launch, run_again
+from .following import failed_at, failure_told, follow, launch_name, not_a_launch, run_again
 from .launch_code import code_table
 from .page_table_text import plural
 
@@ -107,6 +107,8 @@ class LaunchWidget(Widget):
         tensors, launch = _tensors(trace, operations), _launch(trace, self._fault())
         tensors["page_reads"] = np.zeros((5, 0), np.int32) if self.reads is None else self.reads.of_cluster(trace)
         tensors["page_ctas"] = np.zeros((4, 0), np.int32) if self.reads is None else self.reads.ctas(self.recording)
+        if failed := failed_at(self.recording.fault, self.recording.geometry):
+            launch["failed"] = failed
         if self.timed:
             tensors |= _times(trace, operations, self.timed)
             launch["timed"] = {"product": self.timed.figures.product, "total": self.timed.total_ns}

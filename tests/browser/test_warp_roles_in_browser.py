@@ -18,6 +18,7 @@ import torch
 
 import sglab
 from sglab.events.log import EventLog
+from sglab.labs.pipelines import Pipeline
 from sglab.widgets import WarpRoles, selection
 from tests.support.launches.recorded import mla_sm90, mla_sm100
 from tests.support.launches.shared_sum import SHARED_SUM
@@ -456,6 +457,17 @@ def test_the_last_to_arrive_did_not_release_itself(host: Host) -> None:
     expect(details).to_contain_text("not at all: it was the last to arrive")
     expect(details.locator("li")).to_have_count(1)
     expect(details.locator("li")).to_contain_text("had waited")
+
+
+def test_where_it_failed_is_the_wait_that_the_error_names(host: Host) -> None:
+    """It selected the last instruction, the `bra` of the loop around the wait."""
+    page = show(host, WarpRoles(Pipeline("one_arrival").session()))
+    expect(page.get_by_role("alert").first).to_contain_text("CTA (0, 0, 0) warp 0 (load) waits at PTX line")
+    page.get_by_role("button", name="Go to where it failed").click()
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text("CTA 0 warp 0 (load)")
+    expect(details.locator(".swr-code")).to_contain_text("mbarrier.try_wait")
+    expect(details).to_contain_text("compute→load empty[0]")
 
 
 def test_a_saved_page_is_small_and_works_alone(page: Page, tmp_path: Path) -> None:

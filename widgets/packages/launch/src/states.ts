@@ -3,6 +3,7 @@
 import { countUpTo } from "@sglab/core";
 import { actionMoments } from "./arrivals";
 import type { Launch } from "./data";
+import { endlessWaits } from "./endless";
 import { type BarrierSteps, barrierSteps, endedBy, endsByItself } from "./progress";
 
 export interface BarrierState {
@@ -80,7 +81,8 @@ export class BarrierStates {
     for (const mine of this.#waits)
       mine.sort((a, b) => (waits.event[a] as number) - (waits.event[b] as number));
     this.#waitEnds = this.#waits.map((mine) => Int32Array.from(mine, (i) => waits.event[i] as number));
-    this.#unended = unendedOf(launch, this.#waits);
+    this.#unended = meta.barriers.map(() => []);
+    for (const { barrier, ...waiter } of endlessWaits(launch)) this.#unended[barrier]?.push(waiter);
   }
 
   at(barrier: number, step: number): BarrierState {
@@ -186,29 +188,6 @@ export class BarrierStates {
     const { ends, arrivals } = this.progress[barrier] as BarrierSteps;
     return ends.length > 0 || arrivals.length > 0 || this.waitsOf(barrier).length > 0;
   }
-}
-
-/**
- * Of a launch that failed, by barrier: warps that tested it again and again until the end. Where it stopped they wait, since
- * the first test that failed.
- */
-function unendedOf({ meta, waits }: Launch, byBarrier: readonly number[][]): Waiter[][] {
-  if (!meta.error) return [];
-  const last = new Map<number, number>();
-  waits.event.forEach((event, i) => {
-    const row = waits.row[i] as number;
-    last.set(row, Math.max(last.get(row) ?? -1, event));
-  });
-  return byBarrier.map((mine) => {
-    const runs = new Map<number, Waiter>();
-    for (const wait of mine) {
-      const [row, event] = [waits.row[wait] as number, waits.event[wait] as number];
-      const since = runs.get(row)?.since ?? (waits.since[wait] as number);
-      if ((waits.phase[wait] as number) >= 0) runs.delete(row);
-      else runs.set(row, { row, since, event, wait: runs.get(row)?.wait ?? wait });
-    }
-    return [...runs.values()].filter(({ row, event }) => last.get(row) === event);
-  });
 }
 
 /** By barrier: the instructions that arrive at it, in order, and for how many threads. */
