@@ -18,10 +18,12 @@ import torch
 
 import sglab
 from sglab.events.log import EventLog
+from sglab.events.modelled import modelled
 from sglab.labs.pipelines import Pipeline
 from sglab.widgets import WarpRoles, selection
 from tests.support.launches.recorded import mla_sm90, mla_sm100
 from tests.support.launches.shared_sum import SHARED_SUM
+from tests.support.timing import events_of, kernel, record
 
 
 @pytest.fixture(scope="module")
@@ -389,6 +391,28 @@ def test_waits_in_modelled_time_name_their_cause(host: Host, widget: WarpRoles) 
     expect(details).to_contain_text("ns")
     page.locator(".sg-widget").press("c")
     expect(details).to_contain_text("mbarrier.arrive")
+
+
+def test_in_modelled_time_a_wait_for_cp_async_groups_is_no_work(host: Host) -> None:
+    """The emulator carries the copies out there; the warp was said to be busy for as long as they take."""
+    body = """
+  mov.u32 %bar, memory; mad.lo.u32 %bar, %t, 16, %bar;
+  cp.async.cg.shared.global [%bar], [%out], 16; cp.async.commit_group; cp.async.wait_group 0;
+"""
+    log = record(kernel(body, ".reg .b32 %bar;", 512))
+    timed = modelled(log, "sm_90")
+    assert timed is not None
+    (wait,) = events_of(log, "cp.async.wait_group").tolist()
+    waited = float(timed.end[wait] - timed.start[wait])
+    assert waited > 200
+    host.show(WarpRoles(log, arch="sm_90"))
+    page = host.page
+    page.get_by_role("button", name="warp 0").click()
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text(f"asynchronous operations: 1 ×, {round(waited)} ns")
+    busy = re.search(r"busy(\d+)", details.inner_text().replace("\n", ""))
+    assert busy is not None
+    assert int(busy[1]) < 0.5 * waited
 
 
 def test_hovering_says_what_is_under_the_pointer(host: Host, widget: WarpRoles) -> None:

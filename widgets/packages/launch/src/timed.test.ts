@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { BarrierStates } from "./states";
 import { timeAt } from "./stops";
 import { smallLaunch } from "./testing/small_launch";
@@ -150,6 +150,18 @@ describe("a barrier at which the emulator's last is not the model's", () => {
     expect(pc(synced.waits.cause[0])).toBe(5);
     expect(synced.clock.wait(0)).toEqual([910, 960]);
   });
+});
+
+test("a wait for a warp's own operations is one, also where the emulator had carried them out by then", () => {
+  vi.spyOn(launch.code, "operationWaits").mockReturnValueOnce(new Set([5]));
+  const end = TIMES.end.map((at, i) => (i === 5 ? 990 : at)); // from 950
+  const waited = timedLaunch(launch, { ...TIMES, end });
+  const row = waited.waits.event.findIndex((event) => waited.events.pc[event] === 5);
+  expect(waited.clock.wait(row)).toEqual([950, 990]);
+  expect([waited.waits.barrier[row], waited.waits.phase[row], waited.waits.cause[row]]).toEqual([-1, -1, -1]);
+  expect(waited.meta.waitKinds[waited.waits.kind[row] as number]).toBe("async");
+  const bar = waited.clock.bar(waited.waits.event[row] as number);
+  expect(bar).toEqual([989, 990]); // what is left of it is busy
 });
 
 test("who comes to a barrier after its phase has ended did not wait for it", () => {
