@@ -494,6 +494,29 @@ def test_where_it_failed_is_the_wait_that_the_error_names(host: Host) -> None:
     expect(details).to_contain_text("compute→load empty[0]")
 
 
+@pytest.mark.parametrize("height", [700, 800])
+def test_the_overview_stays_in_sight_and_every_row_can_be_scrolled_above_it(
+    host: Host, widget: WarpRoles, height: int
+) -> None:
+    """The rows of a pair of CTAs were higher than the view, and the overview below them, out of sight."""
+    host.page.set_viewport_size({"width": 1000, "height": height})
+    page = host.page
+    host.show(widget)
+    expect(page.locator(".sg-timeline-label").first).to_be_visible()
+    settled(page)
+    places = """() => {
+      const box = (selector) => [...document.querySelectorAll(selector)].at(-1).getBoundingClientRect();
+      const [view, strip, row] = [".sg-view", ".sg-minimap", ".sg-timeline-label"].map(box);
+      return { view: [view.top, view.bottom], strip: [strip.top, strip.bottom], row: row.bottom };
+    }"""
+    before = page.evaluate(places)
+    assert before["strip"][1] <= before["view"][1] + 1
+    page.locator(".sg-view").evaluate("view => view.scrollTo(0, view.scrollHeight)")
+    after = page.evaluate(places)
+    assert after["row"] <= after["strip"][0]
+    assert after["strip"][1] <= after["view"][1] + 1
+
+
 def test_a_saved_page_is_small_and_works_alone(page: Page, tmp_path: Path) -> None:
     path = WarpRoles(mla_sm100(512)).save(tmp_path / "roles.html")
     assert path.stat().st_size < 5_000_000
