@@ -54,6 +54,8 @@ export interface LaunchMeta {
   failed?: { cta: number; warp: number; line: number };
   /** There are modelled times, of this GPU. */
   timed?: { product: string; total: number };
+  /** Why these say little, where a loop waits for a word of memory; else empty. */
+  spin?: string;
 }
 
 type Column = Int32Array;
