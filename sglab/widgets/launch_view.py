@@ -164,7 +164,8 @@ def spin_told(found: list[Spin]) -> str:
     return (
         f"CTA {longest.cta} warp {longest.warp} tests a word of global memory at PTX line {longest.line} until it is "
         f"written, {longest.times:,} times{others}: as often as the emulator happened to. The model repeats these "
-        "rounds and does not know the write that ends them: these modelled times say little. Issue order shows what happened."
+        "rounds and does not know the write that ends them: these modelled times say little. Issue order shows what "
+        "happened."
     )
 
 
