@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from sglab.events.mma_sync import with_mma_sync
 from sglab.events.tables import (
+    FAILED,
     Accesses,
     Array,
     BarrierEvents,
@@ -63,7 +65,7 @@ class EventColumns:
         self._runs: dict[str, Array] = columns["runs"]
         self.accesses = Accesses(**columns["accesses"])
         self.barriers = BarrierEvents(**columns["barriers"])
-        self.waits = Waits(**columns["waits"])
+        self.waits = _without_failed_tests(Waits(**columns["waits"]), self.barriers)
         self.phases = Phases(**columns["phases"])
         self.barrier_states = BarrierStates(**columns["states"])
         self.copies = Copies(**columns["copies"])
@@ -129,6 +131,14 @@ class EventColumns:
         """The class of each event, as an index into `kinds`."""
         number = {kind: index for index, kind in enumerate(self.kinds)}
         return np.array([number[kind] for _, _, kind, _ in self.code.rows], np.uint8)[self.pc]
+
+
+def _without_failed_tests(waits: Waits, barriers: BarrierEvents) -> Waits:
+    """A wait that ends without the phase's end (its time was up) has the phase before it, which released nobody."""
+    failed = barriers.event[barriers.passed == FAILED]
+    if not len(failed):
+        return waits
+    return replace(waits, phase=np.where(np.isin(waits.event, failed), -1, waits.phase))
 
 
 _BITS = np.array([bin(byte).count("1") for byte in range(256)], np.uint8)

@@ -102,7 +102,7 @@ class Waits:
         event: the instruction.
         kind: index into WAIT_KINDS.
         object: what they waited for, by kind: lanes, a barrier's number, an mbarrier's address.
-        phase: row in `phases` of the phase whose end released them, of barriers.
+        phase: row in `phases` of the phase whose end released them, of barriers; -1 of a test that failed.
     """
 
     event: Array

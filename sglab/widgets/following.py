@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import weakref
 from collections.abc import Callable
 from typing import TypeVar
@@ -17,6 +18,7 @@ from .base import Widget
 
 log = logging.getLogger(__name__)
 Follower = TypeVar("Follower", bound=Widget)
+_WAITS = re.compile(r"CTA \((\d+), (\d+), (\d+)\) warps? (\d+)\b.*? at PTX line (\d+)")
 _CYCLE, _PARTIES = "who waits for whom:", 2  # of csrc/observe/sanitize/explain.cpp; as many are listed
 _followers: weakref.WeakKeyDictionary[Session, weakref.WeakSet[Widget]] = weakref.WeakKeyDictionary()
 
@@ -89,8 +91,8 @@ def failure_told(fault: str) -> str:
     """What a widget of a launch that failed says above the picture; empty if it did not. fault: of its EventLog."""
     if not fault:
         return ""
-    first, *more = fault.splitlines()
-    parties = [line.strip().rstrip(".") for line in more[more.index(_CYCLE) + 1 :]] if _CYCLE in more else []
+    first, *_ = fault.splitlines()
+    parties = [line.strip().rstrip(".") for line in _parties(fault)]
     left = len(parties) - _PARTIES
     sentences = [
         first.rstrip("."),
@@ -101,6 +103,21 @@ def failure_told(fault: str) -> str:
         f"The kernel failed: {'. '.join(sentences)}. Shown is what happened until then. "
         "KernelDebugger(session) of the same launch stops at the instruction and steps back from it."
     )
+
+
+def failed_at(fault: str, geometry: Geometry) -> dict[str, int] | None:
+    """The instruction that `failure_told` names first: cta (linear), warp, line of the PTX; None if it names none."""
+    found = next((found for line in _parties(fault) or fault.splitlines() if (found := _WAITS.search(line))), None)
+    if found is None:
+        return None
+    x, y, z, warp, line = map(int, found.groups())
+    return {"cta": int(geometry.linear((x, y, z))), "warp": warp, "line": line}
+
+
+def _parties(fault: str) -> list[str]:
+    """Of a deadlock's fault, the lines that say who waits for whom."""
+    lines = fault.splitlines()
+    return lines[lines.index(_CYCLE) + 1 :] if _CYCLE in lines else []
 
 
 def not_a_launch(got: object, makers: str, name: str = "launch") -> TypeError:

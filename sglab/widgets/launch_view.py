@@ -16,6 +16,7 @@ from sglab.events.cluster.columns import readable
 from sglab.events.cluster.pipelines import role_key
 from sglab.events.log import EventLog
 from sglab.events.modelled import modelled
+from sglab.events.spins import Spin, spins
 from sglab.events.tables import COPY_KINDS, WAIT_KINDS
 from sglab.events.timing import TimedLog
 from sglab.workbench import Batch
@@ -23,7 +24,7 @@ from sglab.workbench.recorders.page_reads import PageReads
 
 from .base import Widget, command
 from .changes import Versions
-from .following import failure_told, follow, launch_name, not_a_launch, run_again
+from .following import failed_at, failure_told, follow, launch_name, not_a_launch, run_again
 from .launch_code import code_table
 from .page_table_text import plural
 
@@ -78,6 +79,7 @@ class LaunchWidget(Widget):
         self.recording = _recording(launch)
         self.launch_name = launch_name(self.recording.kernel, self.recording.geometry)
         self.timed = modelled(self.recording, self._arch)
+        self._spins = spins(self.recording) if self.timed else []
         self.reads = None if self._batch is None else PageReads.of(self.recording, self._batch)
         self.show(cluster)
         if self.session:
@@ -107,9 +109,12 @@ class LaunchWidget(Widget):
         tensors, launch = _tensors(trace, operations), _launch(trace, self._fault())
         tensors["page_reads"] = np.zeros((5, 0), np.int32) if self.reads is None else self.reads.of_cluster(trace)
         tensors["page_ctas"] = np.zeros((4, 0), np.int32) if self.reads is None else self.reads.ctas(self.recording)
+        if failed := failed_at(self.recording.fault, self.recording.geometry):
+            launch["failed"] = failed
         if self.timed:
             tensors |= _times(trace, operations, self.timed)
             launch["timed"] = {"product": self.timed.figures.product, "total": self.timed.total_ns}
+            launch["spin"] = spin_told(self._spins)
         self.publish(tensors, launch=launch, header=self._header(trace))
         return self.revision
 
@@ -148,6 +153,20 @@ class LaunchWidget(Widget):
             "whole": self.recording.kernel,
             "badge": {"text": "emulated · issue order", "title": ISSUE_ORDER},
         }
+
+
+def spin_told(found: list[Spin]) -> str:
+    """What modelled times of a launch with loops that wait for memory are worth; empty without any."""
+    if not found:
+        return ""
+    longest, warps = found[0], len({(one.cta, one.warp) for one in found})
+    others = f" ({plural(warps - 1, 'other warp')}: the same)" if warps > 1 else ""
+    return (
+        f"CTA {longest.cta} warp {longest.warp} tests a word of global memory at PTX line {longest.line} until it is "
+        f"written, {longest.times:,} times{others}: as often as the emulator happened to. The model repeats these "
+        "rounds and does not know the write that ends them: these modelled times say little. Issue order shows what "
+        "happened."
+    )
 
 
 def _recording(launch: Any) -> EventLog:

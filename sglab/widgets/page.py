@@ -16,9 +16,16 @@ header.page h1 { flex: 1; margin: 0; font-size: 18px }
 :root:has(body[data-sg-theme="dark"]) { color-scheme: dark }
 header.page button { font: inherit; font-size: 13px; padding: 4px 10px; color: inherit }
 header.page button { background: none; border: 1px solid #80868d; border-radius: 4px; cursor: pointer }
+header.page button:empty { display: none }
 main > * + * { margin-top: 16px }
 @media print { body { padding: 0 } header.page { margin: 0; break-after: avoid } header.page button { display: none } }
 """
+
+WITHOUT_SCRIPTS = (
+    "<noscript><p>This page draws its pictures with JavaScript, which may not run here. In JupyterLab press "
+    "<b>Trust HTML</b> above this page; elsewhere allow it scripts, or open the file in a browser.</p></noscript>"
+)
+"""JupyterLab lets no page run scripts before its reader says that it may."""
 
 SCRIPT = """
 const button = document.getElementById("theme");
@@ -60,7 +67,8 @@ def html_page(widgets: Sequence[Savable], title: str, body: str = "") -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(title)}</title><style>{STYLE}</style>{styles}</head><body>"
         f'<header class="page"><h1>{html.escape(title)}</h1><button id="theme" type="button"></button></header>'
-        f'<main>{body}{places}</main>{data}{scripts}<script type="module">{SCRIPT}</script></body></html>\n'
+        f"{WITHOUT_SCRIPTS}<main>{body}{places}</main>"
+        f'{data}{scripts}<script type="module">{SCRIPT}</script></body></html>\n'
     )
 
 

@@ -20,7 +20,8 @@ import torch
 
 from sglab import gpu
 from sglab.events.log import EventLog
-from sglab.events.tables import MBARRIER
+from sglab.events.modelled import modelled
+from sglab.events.tables import CLUSTER, MBARRIER
 from sglab.gpu import KernelError
 from sglab.labs.pipelines import Pipeline
 from sglab.widgets import Barriers, WarpRoles, selection
@@ -105,6 +106,30 @@ def test_over_modelled_time_a_full_barrier_counts_as_its_changes_do(host: Host, 
     shown = line(page, "load→mma full[0]")
     assert shown["pending"] == f"{pending}/{expected}"
     assert int(shown["phase"]) % 2 == parity
+
+
+def test_over_modelled_time_the_clusters_barrier_holds_until_its_last_arrival_is_known(
+    host: Host, widget: Barriers
+) -> None:
+    """That takes 300 ns; the table was in the next phase meanwhile, and said that no warp waits."""
+    timed = modelled(mla_sm100(), None)
+    assert timed is not None
+    (end, *_) = timed.phases[mla_sm100().phases.kind == CLUSTER]
+    page = show(host, widget)
+    page.get_by_label("Axis").select_option("timed")
+    expect(page.locator(".sg-badge")).to_contain_text("modelled time")
+    page.get_by_role("button", name="cluster barrier", exact=True).click()
+    frame, counter = page.locator(".sg-widget"), page.locator(".sg-counter")
+    frame.press("ArrowRight")
+    expect(page.locator("output.sg-sentence")).to_contain_text("Phase 0 of cluster barrier ended by CTA")
+    assert line(page, "cluster barrier")["phase"] == "1"
+    assert float(counter.inner_text().split("·")[1].split()[0]) * 1000 >= end
+    page.get_by_label("Step size").select_option("instruction")
+    frame.press("ArrowLeft")
+    before = line(page, "cluster barrier")
+    assert float(counter.inner_text().split("·")[1].split()[0]) * 1000 < end
+    assert before["phase"] == "0"
+    assert before["waiting"].split()[0] == f"×{2 * widget.launch['warps'] - 1}"
 
 
 def test_the_table_agrees_with_a_session_at_random_positions(host: Host, widget: Barriers) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from sglab.widgets import html_page, selection
 from tests.support.browser.probe_widget import Probe
@@ -242,6 +244,22 @@ def test_a_saved_page_works_from_the_file_system_without_python(page: Page, tmp_
     expect(page.locator("output.sg-sentence")).to_have_text("Value 18 was read.")
     page.get_by_role("button", name="Double").click()
     expect(page.get_by_role("alert")).to_contain_text("saved trace, without Python")
+
+
+def test_a_saved_page_that_may_not_run_scripts_says_what_to_do(browser: Browser, page: Page, tmp_path: Path) -> None:
+    """JupyterLab lets a file run none until *Trust HTML* is pressed; there was a title and nothing else."""
+    path = Probe().save(tmp_path / "probe.html")
+    context = browser.new_context(offline=True, java_script_enabled=False)
+    try:
+        viewer = context.new_page()
+        viewer.goto(path.as_uri())
+        assert "press Trust HTML above this page" in viewer.locator("body").inner_text()
+        assert viewer.get_by_role("button").count() == 0
+    finally:
+        context.close()
+    page.goto(path.as_uri())
+    expect(page.locator(".sg-widget")).to_be_visible()
+    expect(page.locator("noscript")).to_be_hidden()
 
 
 def test_widgets_of_a_saved_page_share_a_selection(page: Page, tmp_path: object) -> None:

@@ -18,9 +18,12 @@ import torch
 
 import sglab
 from sglab.events.log import EventLog
+from sglab.events.modelled import modelled
+from sglab.labs.pipelines import Pipeline
 from sglab.widgets import WarpRoles, selection
 from tests.support.launches.recorded import mla_sm90, mla_sm100
 from tests.support.launches.shared_sum import SHARED_SUM
+from tests.support.timing import events_of, kernel, record
 
 
 @pytest.fixture(scope="module")
@@ -390,6 +393,28 @@ def test_waits_in_modelled_time_name_their_cause(host: Host, widget: WarpRoles) 
     expect(details).to_contain_text("mbarrier.arrive")
 
 
+def test_in_modelled_time_a_wait_for_cp_async_groups_is_no_work(host: Host) -> None:
+    """The emulator carries the copies out there; the warp was said to be busy for as long as they take."""
+    body = """
+  mov.u32 %bar, memory; mad.lo.u32 %bar, %t, 16, %bar;
+  cp.async.cg.shared.global [%bar], [%out], 16; cp.async.commit_group; cp.async.wait_group 0;
+"""
+    log = record(kernel(body, ".reg .b32 %bar;", 512))
+    timed = modelled(log, "sm_90")
+    assert timed is not None
+    (wait,) = events_of(log, "cp.async.wait_group").tolist()
+    waited = float(timed.end[wait] - timed.start[wait])
+    assert waited > 200
+    host.show(WarpRoles(log, arch="sm_90"))
+    page = host.page
+    page.get_by_role("button", name="warp 0").click()
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text(f"asynchronous operations: 1 ×, {round(waited)} ns")
+    busy = re.search(r"busy(\d+)", details.inner_text().replace("\n", ""))
+    assert busy is not None
+    assert int(busy[1]) < 0.5 * waited
+
+
 def test_hovering_says_what_is_under_the_pointer(host: Host, widget: WarpRoles) -> None:
     page = show(host, widget)
     y = row_y(page, "tensor memory")
@@ -456,6 +481,40 @@ def test_the_last_to_arrive_did_not_release_itself(host: Host) -> None:
     expect(details).to_contain_text("not at all: it was the last to arrive")
     expect(details.locator("li")).to_have_count(1)
     expect(details.locator("li")).to_contain_text("had waited")
+
+
+def test_where_it_failed_is_the_wait_that_the_error_names(host: Host) -> None:
+    """It selected the last instruction, the `bra` of the loop around the wait."""
+    page = show(host, WarpRoles(Pipeline("one_arrival").session()))
+    expect(page.get_by_role("alert").first).to_contain_text("CTA (0, 0, 0) warp 0 (load) waits at PTX line")
+    page.get_by_role("button", name="Go to where it failed").click()
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text("CTA 0 warp 0 (load)")
+    expect(details.locator(".swr-code")).to_contain_text("mbarrier.try_wait")
+    expect(details).to_contain_text("compute→load empty[0]")
+
+
+@pytest.mark.parametrize("height", [700, 800])
+def test_the_overview_stays_in_sight_and_every_row_can_be_scrolled_above_it(
+    host: Host, widget: WarpRoles, height: int
+) -> None:
+    """The rows of a pair of CTAs were higher than the view, and the overview below them, out of sight."""
+    host.page.set_viewport_size({"width": 1000, "height": height})
+    page = host.page
+    host.show(widget)
+    expect(page.locator(".sg-timeline-label").first).to_be_visible()
+    settled(page)
+    places = """() => {
+      const box = (selector) => [...document.querySelectorAll(selector)].at(-1).getBoundingClientRect();
+      const [view, strip, row] = [".sg-view", ".sg-minimap", ".sg-timeline-label"].map(box);
+      return { view: [view.top, view.bottom], strip: [strip.top, strip.bottom], row: row.bottom };
+    }"""
+    before = page.evaluate(places)
+    assert before["strip"][1] <= before["view"][1] + 1
+    page.locator(".sg-view").evaluate("view => view.scrollTo(0, view.scrollHeight)")
+    after = page.evaluate(places)
+    assert after["row"] <= after["strip"][0]
+    assert after["strip"][1] <= after["view"][1] + 1
 
 
 def test_a_saved_page_is_small_and_works_alone(page: Page, tmp_path: Path) -> None:

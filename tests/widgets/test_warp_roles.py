@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import sglab
+from sglab.events.tables import FAILED
+from sglab.labs.pipelines import Pipeline
 from sglab.widgets import SharedMemory, WarpRoles
 from sglab.widgets.following import failure_told
 from tests.support.launches.recorded import mla_sm90, mla_sm100, mla_sm100_session
@@ -147,3 +150,27 @@ def test_of_a_deadlock_the_message_says_who_waits_for_whom() -> None:
     assert told.startswith(f"The kernel failed: {lines[0]}. {parties[0]}. {parties[1]}. 1 more of them waits. Shown is")
     assert failure_told("trap\n  at line 3").startswith("The kernel failed: trap. Shown is")
     assert failure_told("") == ""
+
+
+def test_tests_that_fail_until_the_end_were_released_by_no_phase() -> None:
+    """They were said to have waited for the phase before, which had long ended."""
+    log = Pipeline("one_arrival").session().log
+    waits, phases = log.waits, log.phases
+    failed = np.isin(waits.event, log.barriers.event[log.barriers.passed == FAILED])
+    assert failed.sum() > 50
+    assert (waits.phase[failed] == -1).all()
+    released = waits.phase >= 0
+    assert released.any()
+    assert (phases.position[waits.phase[released]] >= waits.since[released]).all()
+
+
+def test_of_a_deadlock_the_page_knows_whom_the_message_names_first() -> None:
+    """That warp's test of the barrier is what *Go to where it failed* selects."""
+    session = Pipeline("one_arrival").session()
+    widget = WarpRoles(session)
+    failed = widget.launch["failed"]
+    told = re.search(r"CTA \((\d+), 0, 0\) warp (\d+) \(load\) waits at PTX line (\d+) ", widget.launch["error"])
+    assert told is not None
+    assert [failed[name] for name in ("cta", "warp", "line")] == [int(each) for each in told.groups()]
+    assert session.log.code.text(failed["line"]).strip().startswith(("mbarrier.try_wait", "mbarrier.test_wait"))
+    assert "failed" not in WarpRoles(Pipeline("2_stages", tiles=2).record()).launch

@@ -17,7 +17,7 @@ import {
   watchTheme,
   whenInSight,
 } from "@sglab/core";
-import { AxisChoice, headerFor } from "@sglab/launch/axis_choice";
+import { AxisChoice, headerFor, notifyOf } from "@sglab/launch/axis_choice";
 import { barrierDetails } from "@sglab/launch/barrier_details";
 import { choiceOrRecord } from "@sglab/launch/cluster_choice";
 import type { Barrier, Launch } from "@sglab/launch/data";
@@ -194,7 +194,7 @@ function render(context: Context<typeof BARRIERS>): void {
   function load(launch: Launch, moment: number | undefined): void {
     frame.setHeader(headerFor(source.get("header"), launch));
     controls.load(launch.meta, source.live);
-    if (launch.meta.error) frame.notify("error", launch.meta.error);
+    notifyOf(frame, launch);
     if (!launch.meta.barriers.length) {
       frame.setPlaceholder({
         kind: "empty",

@@ -13,6 +13,7 @@ import {
   type TimelineRow,
 } from "@sglab/core";
 import type { Barrier, Launch, Pipeline } from "@sglab/launch/data";
+import { drawnWaits } from "@sglab/launch/endless";
 import { fitOf } from "@sglab/launch/fit";
 import { barrierPlace } from "@sglab/launch/names";
 import type { BarrierStates } from "@sglab/launch/states";
@@ -39,10 +40,11 @@ export function barrierTimeline(
   heading: HTMLElement,
 ): TimelineModel {
   const fit = fitOf(launch);
+  const drawn = drawnWaits(launch);
   return {
     length: launch.clock.length,
     ...(fit ? { fit } : {}),
-    rows: shown.map((barrier, i) => rowOf(launch, states, barrier, extras[i] as HTMLElement)),
+    rows: shown.map((barrier, i) => rowOf(launch, states, drawn, barrier, extras[i] as HTMLElement)),
     heights: HEIGHT,
     looks: LOOKS,
     links: NO_LINKS,
@@ -54,7 +56,13 @@ export function barrierTimeline(
   };
 }
 
-function rowOf(launch: Launch, states: BarrierStates, index: number, extra: HTMLElement): TimelineRow {
+function rowOf(
+  launch: Launch,
+  states: BarrierStates,
+  drawn: ReadonlySet<number>,
+  index: number,
+  extra: HTMLElement,
+): TimelineRow {
   const barrier = launch.meta.barriers[index] as Barrier;
   const cta = launch.meta.ctas[barrier.rank];
   const look = lookOf(launch, index);
@@ -65,7 +73,7 @@ function rowOf(launch: Launch, states: BarrierStates, index: number, extra: HTML
     look,
     lanes: [],
     alive: oddPhases(launch, states, index),
-    waits: waitsOf(launch, states, index),
+    waits: waitsOf(launch, states, drawn, index),
     profiles: profilesOf(launch, states, index, look),
     extra,
     height: HEIGHT.most,
@@ -102,12 +110,18 @@ function oddPhases({ clock }: Launch, states: BarrierStates, index: number): Spa
 }
 
 /** Until their phases end: a warp that continues later does not wait for it any more. */
-function waitsOf({ clock, waits }: Launch, states: BarrierStates, index: number): Spans {
+function waitsOf(
+  { clock, waits }: Launch,
+  states: BarrierStates,
+  drawn: ReadonlySet<number>,
+  index: number,
+): Spans {
   const endOf = (i: number) => {
     const phase = waits.phase[i] as number;
     return phase < 0 ? clock.wait(i)[1] : Math.min(clock.wait(i)[1], clock.phase(phase));
   };
-  const rows = [...states.waitsOf(index)].sort((a, b) => clock.wait(a)[0] - clock.wait(b)[0]);
+  const mine = states.waitsOf(index).filter((i) => drawn.has(i));
+  const rows = mine.sort((a, b) => clock.wait(a)[0] - clock.wait(b)[0]);
   if (!rows.length) return NO_SPANS;
   const all: Spans = {
     size: rows.length,

@@ -5,6 +5,7 @@ import { positionOf } from "./arrivals";
 import type { Launch } from "./data";
 import { barrierPlace, warpAndRole } from "./names";
 import { eventLink, linkTo, part } from "./parts";
+import { endsByItself } from "./progress";
 import { FAILED, type Relations } from "./relations";
 import type { Arrival, BarrierState, BarrierStates, Waiter } from "./states";
 
@@ -157,7 +158,7 @@ function history(
       entry: () => actionEntry(launch, relations, row, toEvent),
     })),
     ...ended.map((row) => ({
-      at: (phases.position[row] as number) + (phases.asynchronous[row] ? -0.5 : 0.5),
+      at: (phases.position[row] as number) + (endsByItself(phases, row) ? -0.5 : 0.5),
       entry: () => phaseEntry(launch, relations, row, toEvent),
     })),
   ]

@@ -1,8 +1,9 @@
 // What orders a launch's events and where they are on an axis: the emulator's issue order, or modelled time.
 
 import { format } from "@sglab/core";
+import { endlessWaits } from "./endless";
 import type { Places } from "./places";
-import type { LaunchTables } from "./tables";
+import type { LaunchMeta, LaunchTables } from "./tables";
 
 /** Rows and indices are those of the tables that the clock belongs to; x is in units of its axis. */
 export interface Clock {
@@ -35,8 +36,9 @@ export interface Clock {
   done(operation: number): string;
 }
 
-export function issueClock(tables: LaunchTables, places: Places): Clock {
+export function issueClock(tables: LaunchTables, places: Places, meta: LaunchMeta): Clock {
   const { events, waits, operations, phases, states } = tables;
+  const endless = new Set(endlessWaits({ meta, waits }).map(({ wait }) => wait));
   const at = (position: number) => format.count(places.stepAt(position));
   return {
     timed: false,
@@ -53,7 +55,10 @@ export function issueClock(tables: LaunchTables, places: Places): Clock {
     momentAt: (step) => places.positionAt(step),
     stepOf: (moment) => places.stepAt(moment),
     bar: (index) => [index, index + 1],
-    wait: (row) => [places.stepAt(waits.since[row] as number), places.stepAt(waits.event[row] as number)],
+    wait: (row) => [
+      places.stepAt(waits.since[row] as number),
+      endless.has(row) ? places.size : places.stepAt(waits.event[row] as number),
+    ],
     operation: (row) => {
       const start = places.stepAt(operations.event[row] as number);
       return [start, Math.max(start + 1, places.stepAt(operations.done[row] as number))];

@@ -47,3 +47,21 @@ test("instructions of one source line share a number; without a source each PTX 
 test("a place is named by its file, not by its folders", () => {
   expect(placeText({ file: "/src/kernels/mla.cu", line: 30 })).toBe("mla.cu:30");
 });
+
+test("instructions that wait for operations are distinguished from those that issue or commit them", () => {
+  const opcodes = [
+    "cp.async.wait_group",
+    "cp.async.wait_all",
+    "cp.async.bulk.wait_group.read",
+    "wgmma.wait_group.sync.aligned",
+    "tcgen05.wait::ld.sync.aligned",
+    "cp.async.commit_group",
+    "cp.async.cg.shared.global",
+    "mbarrier.try_wait.parity.shared::cta.b64",
+    "griddepcontrol.wait",
+  ];
+  const pc = opcodes.map((_, i) => i);
+  const table = { ...TABLE, pc, line: pc, text: opcodes, opcode: pc, kind: pc.map(() => 0), opcodes };
+  const waits = decodeCode(new TextEncoder().encode(JSON.stringify(table))).operationWaits();
+  expect([...waits]).toEqual([0, 1, 2, 3, 4]);
+});

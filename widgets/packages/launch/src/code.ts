@@ -28,6 +28,8 @@ interface Table {
   chains: [number, number][][];
 }
 
+const OPERATION_WAIT = /^(cp\.async(\.bulk)?\.wait_(group|all)|wgmma\.wait_group|tcgen05\.wait)\b/;
+
 export class Code {
   #at: Map<number, number>;
 
@@ -51,6 +53,12 @@ export class Code {
       kind: table.kinds[table.kind[i] as number] as string,
       chain: chain.map(([file, line]) => ({ file: table.files[file] as string, line })),
     };
+  }
+
+  /** The instructions that wait for a warp's own asynchronous operations: copies, wgmma, tensor memory. */
+  operationWaits(): Set<number> {
+    const { opcode, opcodes, pc } = this.table;
+    return new Set(pc.filter((_, i) => OPERATION_WAIT.test(opcodes[opcode[i] as number] as string)));
   }
 
   /** By pc: a number that instructions of one source line share; without a source, of one PTX line. */

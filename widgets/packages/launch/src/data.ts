@@ -61,7 +61,7 @@ export async function readLaunch(source: LaunchSource): Promise<Launch | undefin
     code: decodeCode(code.data as Uint8Array),
     ...tables,
     places,
-    clock: issueClock(tables, places),
+    clock: issueClock(tables, places, meta),
   };
 }
 

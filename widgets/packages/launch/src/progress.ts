@@ -1,7 +1,7 @@
 // Per barrier, the steps at which something happened to it, ascending: states at any step are then binary searches.
 
 import { countUpTo } from "@sglab/core";
-import type { Launch } from "./data";
+import type { Launch, PhaseTable } from "./data";
 
 export interface BarrierSteps {
   /** A phase ended. */
@@ -38,6 +38,14 @@ export function barrierSteps({ meta, phases, actions, operations, places }: Laun
 /** Phases that have ended by a step. */
 export function endedBy({ ends }: BarrierSteps, step: number): number {
   return countUpTo(ends, step);
+}
+
+/**
+ * Whether a phase ends before the event at its position: an operation's signal ended it, or in modelled time an arrival that
+ * took a while to be known. Else that event is the arrival, and the phase is over behind it.
+ */
+export function endsByItself({ position, event, asynchronous }: PhaseTable, phase: number): boolean {
+  return !!asynchronous[phase] || position[phase] !== event[phase];
 }
 
 /** The last of `steps` that is not after `step`; 0: none. */

@@ -3,7 +3,8 @@
 import { countUpTo } from "@sglab/core";
 import { actionMoments } from "./arrivals";
 import type { Launch } from "./data";
-import { type BarrierSteps, barrierSteps, endedBy } from "./progress";
+import { endlessWaits } from "./endless";
+import { type BarrierSteps, barrierSteps, endedBy, endsByItself } from "./progress";
 
 export interface BarrierState {
   /** Phases that have ended. */
@@ -80,7 +81,8 @@ export class BarrierStates {
     for (const mine of this.#waits)
       mine.sort((a, b) => (waits.event[a] as number) - (waits.event[b] as number));
     this.#waitEnds = this.#waits.map((mine) => Int32Array.from(mine, (i) => waits.event[i] as number));
-    this.#unended = unendedOf(launch, this.#waits);
+    this.#unended = meta.barriers.map(() => []);
+    for (const { barrier, ...waiter } of endlessWaits(launch)) this.#unended[barrier]?.push(waiter);
   }
 
   at(barrier: number, step: number): BarrierState {
@@ -111,11 +113,12 @@ export class BarrierStates {
   /** Who waits, and who was released and has not gone on. */
   #waitersAt(barrier: number, step: number): [Waiter[], Waiter[]] {
     if (step === 0) return [[], []];
-    const { waits, places, phases, meta } = this.launch;
+    const { waits, places, phases, meta, clock } = this.launch;
     const now = places.positionAt(step);
+    const x = clock.x(step);
     const rows = this.#waits[barrier] ?? [];
     const unended = this.#unended[barrier] ?? [];
-    const waiting: Waiter[] = unended.filter(({ since }) => since <= now);
+    const waiting: Waiter[] = unended.filter(({ wait }) => clock.wait(wait)[0] <= x);
     const released: Waiter[] = [];
     // By the event that ends them: a warp that waits now is among the next few.
     const first = countUpTo(this.#waitEnds[barrier] as Int32Array, now - 1);
@@ -123,7 +126,8 @@ export class BarrierStates {
     for (let k = first; k < last; k++) {
       const i = rows[k] as number;
       const since = waits.since[i] as number;
-      if (since > now || unended.some(({ wait, row }) => row === waits.row[i] && i >= wait)) continue;
+      if (clock.wait(i)[0] > x || unended.some(({ wait, row }) => row === waits.row[i] && i >= wait))
+        continue;
       const end = phases.position[waits.phase[i] as number];
       const over = end !== undefined && places.stepBehind(end) <= step;
       (over ? released : waiting).push({
@@ -163,10 +167,10 @@ export class BarrierStates {
 
   /** Whether a phase has ended at a moment; undefined: the beginning, which is always over. */
   #endsBefore(phase: number | undefined, moment: number): boolean {
-    const { position, asynchronous } = this.launch.phases;
+    const { phases } = this.launch;
     if (phase === undefined) return true;
-    const end = position[phase] as number;
-    return asynchronous[phase] ? end <= moment : end < moment;
+    const end = phases.position[phase] as number;
+    return endsByItself(phases, phase) ? end <= moment : end < moment;
   }
 
   /** Rows of its phases, in order. */
@@ -184,29 +188,6 @@ export class BarrierStates {
     const { ends, arrivals } = this.progress[barrier] as BarrierSteps;
     return ends.length > 0 || arrivals.length > 0 || this.waitsOf(barrier).length > 0;
   }
-}
-
-/**
- * Of a launch that failed, by barrier: warps that tested it again and again until the end. Where it stopped they wait, since
- * the first test that failed.
- */
-function unendedOf({ meta, waits }: Launch, byBarrier: readonly number[][]): Waiter[][] {
-  if (!meta.error) return [];
-  const last = new Map<number, number>();
-  waits.event.forEach((event, i) => {
-    const row = waits.row[i] as number;
-    last.set(row, Math.max(last.get(row) ?? -1, event));
-  });
-  return byBarrier.map((mine) => {
-    const runs = new Map<number, Waiter>();
-    for (const wait of mine) {
-      const [row, event] = [waits.row[wait] as number, waits.event[wait] as number];
-      const since = runs.get(row)?.since ?? (waits.since[wait] as number);
-      if ((waits.phase[wait] as number) >= 0) runs.delete(row);
-      else runs.set(row, { row, since, event, wait: runs.get(row)?.wait ?? wait });
-    }
-    return [...runs.values()].filter(({ row, event }) => last.get(row) === event);
-  });
 }
 
 /** By barrier: the instructions that arrive at it, in order, and for how many threads. */

@@ -50,8 +50,12 @@ export interface LaunchMeta {
   barriers: Barrier[];
   pipelines: Pipeline[];
   error: string;
+  /** Of a launch that failed, the instruction that the error names first, where it names one: who waits, and where. */
+  failed?: { cta: number; warp: number; line: number };
   /** There are modelled times, of this GPU. */
   timed?: { product: string; total: number };
+  /** Why these say little, where a loop waits for a word of memory; else empty. */
+  spin?: string;
 }
 
 type Column = Int32Array;

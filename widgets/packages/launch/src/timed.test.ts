@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { BarrierStates } from "./states";
 import { timeAt } from "./stops";
 import { smallLaunch } from "./testing/small_launch";
@@ -117,9 +117,32 @@ describe("a barrier at which the emulator's last is not the model's", () => {
   );
   const pc = (event: number | undefined) => synced.events.pc[synced.places.indexOf(event as number)];
 
-  test("is left when the model's last has come, by its arrival", () => {
+  test("is left by the arrival of the model's last, once that is known", () => {
     expect(pc(synced.phases.event[0])).toBe(5);
-    expect(synced.phases.position[0]).toBe(synced.phases.event[0]);
+    expect(synced.clock.ended(0)).toBe("955 ns");
+    const [arrival, over] = [synced.phases.event[0] as number, synced.phases.position[0] as number];
+    expect([synced.clock.x(arrival + 1), synced.clock.x(over + 1)]).toEqual([950, 960]);
+  });
+
+  test("is told to hold, and who waits there, for as long as it is drawn", () => {
+    const states = new BarrierStates(synced);
+    for (let step = 1; step <= synced.places.size; step++) {
+      const now = synced.clock.x(step);
+      const [began, ended] = [synced.clock.wait(0)[0], synced.clock.phase(0)];
+      const { ended: over, waiting } = states.at(2, step);
+      expect([step, over, waiting.length]).toEqual([
+        step,
+        ended <= now ? 1 : 0,
+        began <= now && now < ended ? 1 : 0,
+      ]);
+    }
+  });
+
+  test("has the arrival that ended it in that phase, and who comes after its end in the next", () => {
+    const states = new BarrierStates(synced);
+    const arrived = (step: number) => states.arrivalsAt(2, step).come.map(({ event }) => pc(event));
+    const over = synced.phases.position[0] as number;
+    expect([arrived(over), arrived(over + 1)]).toEqual([[4, 5], []]);
   });
 
   test("who came last there did not wait, and the other did, for it", () => {
@@ -127,6 +150,18 @@ describe("a barrier at which the emulator's last is not the model's", () => {
     expect(pc(synced.waits.cause[0])).toBe(5);
     expect(synced.clock.wait(0)).toEqual([910, 960]);
   });
+});
+
+test("a wait for a warp's own operations is one, also where the emulator had carried them out by then", () => {
+  vi.spyOn(launch.code, "operationWaits").mockReturnValueOnce(new Set([5]));
+  const end = TIMES.end.map((at, i) => (i === 5 ? 990 : at)); // from 950
+  const waited = timedLaunch(launch, { ...TIMES, end });
+  const row = waited.waits.event.findIndex((event) => waited.events.pc[event] === 5);
+  expect(waited.clock.wait(row)).toEqual([950, 990]);
+  expect([waited.waits.barrier[row], waited.waits.phase[row], waited.waits.cause[row]]).toEqual([-1, -1, -1]);
+  expect(waited.meta.waitKinds[waited.waits.kind[row] as number]).toBe("async");
+  const bar = waited.clock.bar(waited.waits.event[row] as number);
+  expect(bar).toEqual([989, 990]); // what is left of it is busy
 });
 
 test("who comes to a barrier after its phase has ended did not wait for it", () => {

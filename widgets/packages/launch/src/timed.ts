@@ -134,7 +134,7 @@ function endersOf(launch: Launch, { start }: Times): Int32Array {
 
 /** Events that waited: for a barrier or for operations. Who comes after a phase has ended, or ends it, does not wait. */
 function waitingEvents(launch: Launch, { start, end, phase }: Times, enders: Int32Array): Uint8Array {
-  const { events, waits, actions, phases, places, meta } = launch;
+  const { events, waits, actions, phases, places, meta, code } = launch;
   const found = new Uint8Array(events.size);
   const mark = (event: number, passed: number) => {
     const index = places.indexOf(event);
@@ -151,6 +151,11 @@ function waitingEvents(launch: Launch, { start, end, phase }: Times, enders: Int
   const phaseOf = (event: number, known: number) => (known >= 0 ? known : (passedBy.get(event) ?? -1));
   waits.event.forEach((event, i) => {
     mark(event, phaseOf(event, waits.phase[i] as number));
+  });
+  // the emulator carries operations out where a warp waits for them, which then has nothing to wait for
+  const ofOperations = code.operationWaits();
+  events.pc.forEach((pc, i) => {
+    if (ofOperations.has(pc)) mark(events.at[i] as number, -1);
   });
   // also an arrival that waits (bar.sync), which on the emulator was the last and need not be so here
   const wait = meta.actions.indexOf("wait");
@@ -220,13 +225,13 @@ function waitsOf(
     if (!waiting[index]) continue;
     const wait = logged.get(index);
     const action = acted.get(index);
-    const phase =
-      wait !== undefined ? (waits.phase[wait] as number) : (actions.passed[action ?? 0] as number);
+    const phase = (wait !== undefined ? waits.phase[wait] : actions.passed[action ?? -1]) ?? -1;
     const barrier = action !== undefined ? (actions.barrier[action] as number) : -1;
+    const byBarrier = meta.barriers[barrier]?.kind === "mbarrier" ? "mbarrier" : "barrier";
     const kind =
       wait !== undefined
         ? (waits.kind[wait] as number)
-        : meta.waitKinds.indexOf(meta.barriers[barrier]?.kind === "mbarrier" ? "mbarrier" : "barrier");
+        : meta.waitKinds.indexOf(action === undefined ? "async" : byBarrier);
     const cause =
       phase >= 0 ? (enders[phase] as number) : wait !== undefined ? (waits.cause[wait] as number) : -1;
     rows.push([
@@ -261,9 +266,8 @@ function phasesOf(
   positionOf: (ns: number) => number,
 ): PhaseTable {
   const event = enders.map(renumber);
-  const position = event.map((by, i) =>
-    phases.asynchronous[i] || by < 0 ? positionOf(times.phase[i] as number) : by,
-  );
+  // an arrival takes a while to be known: at a cluster's barrier hundreds of ns
+  const position = event.map((by, i) => Math.max(by, positionOf(times.phase[i] as number)));
   return { ...phases, position, event };
 }
 

@@ -5,7 +5,7 @@ import { barrierDetails } from "@sglab/launch/barrier_details";
 import { placeText } from "@sglab/launch/code";
 import type { Launch } from "@sglab/launch/data";
 import { barrierOf, barrierPlace, roleName, rowsOf, TRACKS, warpAndRole } from "@sglab/launch/names";
-import { eventLink, linkTo, part, toFailure } from "@sglab/launch/parts";
+import { eventLink, failedEvent, linkTo, part, toFailure } from "@sglab/launch/parts";
 import type { Relations } from "@sglab/launch/relations";
 import { waitedFor, waitLength } from "@sglab/launch/sentences";
 import type { Selection } from "@sglab/protocol";
@@ -43,8 +43,7 @@ export function detailsOf(
     return barrierDetails(launch, relations, states, barrier, step, (event) => jumps.numbered(event));
   const [row, ...more] = rowsOf(launch, selection);
   if (row === undefined || more.length) {
-    const last = launch.events.at[launch.events.size - 1];
-    const failed = toFailure(launch, () => last !== undefined && jumps.numbered(last));
+    const failed = toFailure(launch, () => jumps.numbered(failedEvent(launch)));
     return [hint(), ...failed, ...busyShares(shown)];
   }
   return rowDetails(shown, { ...view, row: timeline.rowOfWarp[row] as number }, jumps);

@@ -20,7 +20,7 @@ import {
   watchTheme,
   whenInSight,
 } from "@sglab/core";
-import { AxisChoice, headerFor } from "@sglab/launch/axis_choice";
+import { AxisChoice, headerFor, notifyOf } from "@sglab/launch/axis_choice";
 import { choiceOrRecord } from "@sglab/launch/cluster_choice";
 import type { Launch } from "@sglab/launch/data";
 import { firstStep, follow, selectedBefore } from "@sglab/launch/follow";
@@ -257,7 +257,7 @@ function render(context: Context<typeof WARP_ROLES>): void {
   function load(launch: Launch, moment: number | undefined): void {
     frame.setHeader(headerFor(source.get("header"), launch));
     controls.load(launch.meta, source.live);
-    if (launch.meta.error) frame.notify("error", launch.meta.error);
+    notifyOf(frame, launch);
     if (launch.events.size === 0) {
       frame.setPlaceholder({
         kind: "empty",

@@ -12,6 +12,7 @@ import {
   type TimelineRow,
 } from "@sglab/core";
 import type { Launch } from "@sglab/launch/data";
+import { drawnWaits } from "@sglab/launch/endless";
 import { fitOf } from "@sglab/launch/fit";
 import { hasRoles, roleName, TRACKS, warpAndRole } from "@sglab/launch/names";
 import { LOOKS, lookOfRole, lookOfTrack } from "./looks";
@@ -161,9 +162,10 @@ function spansOfWarps({ meta, events, clock }: Launch): Spans[] {
   return made;
 }
 
-function spansOfWaits({ meta, waits, clock }: Launch): Spans[] {
+function spansOfWaits(launch: Launch): Spans[] {
+  const { meta, waits, clock } = launch;
   const byRow: number[][] = Array.from({ length: meta.ctas.length * meta.warps }, () => []);
-  for (let i = 0; i < waits.size; i++) byRow[waits.row[i] as number]?.push(i);
+  for (const i of drawnWaits(launch)) byRow[waits.row[i] as number]?.push(i);
   const all: Spans = {
     size: waits.size,
     start: Float64Array.from(waits.event, (_, i) => clock.wait(i)[0]),

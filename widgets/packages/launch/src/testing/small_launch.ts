@@ -133,5 +133,5 @@ function code(): Code {
 export function smallLaunch(): Launch {
   const made = tables();
   const places = new Places(made.events.at);
-  return { meta: META, code: code(), ...made, places, clock: issueClock(made, places) };
+  return { meta: META, code: code(), ...made, places, clock: issueClock(made, places, META) };
 }
