@@ -95,6 +95,7 @@ def split_kv(answer: Answer, asked: Question) -> SplitKV:
         (planner,),
         num_heads=heads,
         num_kv_heads=kv_heads,
+        head_dim=None if asked.is_mla else HEADS[asked.model].head_dim,
         sm_count="H100" if count is None else count,
         page_size=1 if slots else answer.page_size,
         enable_cuda_graph=asked.cuda_graph,

@@ -51,6 +51,7 @@ class OnlineSoftmax(Widget):
 
     question = traitlets.Dict(help="the constructor's keywords").tag(sync=True)
     run = traitlets.Dict(help="what ran, in words and numbers").tag(sync=True)
+    place = traitlets.Dict(help="where the reader is: a saved page opens there").tag(sync=True)
     progress = traitlets.Float(1.0, help="share of the recording that is done").tag(sync=True)
 
     def __init__(
@@ -129,7 +130,7 @@ class OnlineSoftmax(Widget):
     def _header(self) -> dict[str, Any]:
         run, batch = self._recorded, self.batch
         subject = (
-            f"request {run.request}, head {run.head} of {batch.num_heads}, {_keys(len(run.scores))}, "
+            f"request {batch.reqs[run.request].rid}, head {run.head} of {batch.num_heads}, {_keys(len(run.scores))}, "
             f"{run.splits} split{'s' * (run.splits > 1)}, tiles of {run.tile}"
         )
         return {"title": "Online softmax", "subject": subject, "badge": _badge(run)}
@@ -229,6 +230,7 @@ def _badge(run: OnlineSoftmaxRun) -> dict[str, str]:
 def _run(batch: Batch, run: OnlineSoftmaxRun) -> dict[str, Any]:
     return {
         "batchSize": batch.batch_size,
+        "names": [req.rid for req in batch.reqs],
         "numHeads": batch.num_heads,
         "dtype": str(batch.dtype).removeprefix("torch."),
         "kernels": list(_kernels(batch)),

@@ -35,7 +35,7 @@ def test_the_page_reads_what_was_recorded() -> None:
 def test_the_badge_says_what_ran() -> None:
     assert make().header["badge"]["text"] == "decode_attention_fwd: float64 reference · tiles: torch"
     assert "in torch, float32" in make().header["badge"]["title"]
-    assert make(request=1).header["subject"] == "request 1, head 0 of 4, 400 keys, 4 splits, tiles of 64"
+    assert make(request=1).header["subject"] == "request r1, head 0 of 4, 400 keys, 4 splits, tiles of 64"
 
 
 def test_triton_runs_where_it_is_installed() -> None:

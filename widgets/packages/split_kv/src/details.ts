@@ -1,7 +1,7 @@
 // What is selected, in words: the request under the focused planner, and one of its work units.
 
 import { format, h, definitions as list } from "@sglab/core";
-import type { Work } from "./data";
+import { nameOf, type Work } from "./data";
 import type { Pane } from "./protocol";
 
 export type Row = [term: string, text: string];
@@ -11,7 +11,7 @@ export function unitRows(pane: Pane, work: Work, i: number): Row[] {
   const at = (column: keyof Omit<Work, "size">) => (work[column] as ArrayLike<number>)[i] as number;
   const tokens = at("tokenEnd") - at("tokenStart");
   const rows: Row[] = [
-    ["request", `r${at("request")}`],
+    ["request", nameOf(work, at("request"))],
     ["split", `${at("split")} of 0 … ${splitsOf(work, at("request")) - 1}`],
     [
       "KV tokens",
