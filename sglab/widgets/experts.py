@@ -125,7 +125,9 @@ class Experts(Opener):
         self.publish(
             tensors,
             shown=dict(asked),
-            passes=[{"number": p.number, "mode": p.mode, "tokens": len(p.tokens)} for p in run.passes],
+            passes=[
+                {"number": p.number, "mode": p.mode, "tokens": len(p.tokens), "rids": list(p.rids)} for p in run.passes
+            ],
             layers=[{"layer": m.layer, "name": m.name} for m in run.mixtures],
             rule={
                 "topK": rule.top_k,

@@ -45,8 +45,8 @@ class SplitKV(Widget):
         planners: names from `sglab.planning.PLANNERS`, shown side by side; by default two that fit the heads.
 
     Args:
-        seq_lens: KV tokens per request, or a batch (its lengths, requests, heads, head dims and page size are read once).
-            Planners plan decode steps: a batch that extends is planned as if each request decoded one token.
+        seq_lens: KV tokens per request, or a batch (its lengths, requests, heads, head dims and page size are read
+            once). Planners plan decode steps: a batch that extends is planned as a decode of as much KV.
         num_heads, num_kv_heads: of one rank.
         head_dim: of keys and values, where only lengths are given; None: one KV head is assumed to be MLA's latent (576
             and 512 dims), several have 128.
@@ -218,7 +218,7 @@ def _what(batch: Any) -> str:
         return ""
     mode, new = batch.forward_mode.name.lower().replace("_", " "), sum(batch.new_tokens)
     requests = _plural(batch.batch_size, "request")
-    return f"{mode} of {requests}, {_plural(new, 'new token')}, planned as if each decoded one token"
+    return f"{mode} of {requests}, {_plural(new, 'new token')}, planned as a decode"
 
 
 def _plural(count: int, noun: str) -> str:

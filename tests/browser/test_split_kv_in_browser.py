@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from sglab.planning import PLANNERS
-from sglab.widgets import PageTable, SplitKV, selection
+from sglab.widgets import SplitKV, selection
 from tests.support.browser.drawings import count_drawings, drawings
-from tests.support.browser.patience import settled, until
+from tests.support.browser.patience import settled
 from tests.support.browser.widget_host import Host, more
 
 

@@ -74,7 +74,7 @@ def test_a_batch_that_extends_is_called_that() -> None:
 
     batch = sglab.extend_batch([300, 77], [100, 0], num_heads=16, page_size=64, dtype="float16")
     widget = SplitKV(batch)
-    said = "extend of 2 requests, 277 new tokens, planned as if each decoded one token, 377 KV tokens, 16 heads on 1 KV"
+    said = "extend of 2 requests, 277 new tokens, planned as a decode, 377 KV tokens, 16 heads on 1 KV"
     assert widget.header["subject"].startswith(said)
     widget.replan([5, 6])
     assert widget.header["subject"].startswith("decode of 2 requests, 11 KV tokens")

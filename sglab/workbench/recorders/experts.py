@@ -118,6 +118,7 @@ class RoutedPass:
         mode: ForwardMode's name.
         tokens, positions: int64 [T]; requests: int64 [T], each token's row of the batch.
         layers: of the model's mixtures, in order.
+        rids: of each row of the batch its request; empty where they are not known.
     """
 
     number: int
@@ -126,6 +127,7 @@ class RoutedPass:
     positions: torch.Tensor
     requests: torch.Tensor
     layers: list[Routed]
+    rids: tuple[str, ...] = ()
 
 
 class Spread(NamedTuple):
@@ -270,7 +272,8 @@ def _begins(run: RoutingRun) -> Any:
         input_ids, positions, batch = args[0], args[1], args[2]
         ids = input_ids.detach().cpu().clone()
         where = positions.detach().cpu().clone()
-        run.passes.append(RoutedPass(len(run.passes), batch.forward_mode.name, ids, where, _rows(batch, len(ids)), []))
+        mode, requests, rids = batch.forward_mode.name, _rows(batch, len(ids)), tuple(batch.rids or ())
+        run.passes.append(RoutedPass(len(run.passes), mode, ids, where, requests, [], rids))
 
     return hook
 
