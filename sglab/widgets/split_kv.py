@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sglab.gpu.architecture import B200_SMS, H100_SMS
 from sglab.planning import PLANNERS, Plan, check
 from sglab.planning.num_kv_splits import check_heads
+from sglab.words import plural
 
 from .base import Widget, asset, command
 
@@ -191,11 +192,13 @@ class SplitKV(Widget):
         """what: the batch is, where it is no decode."""
         heads, kv_heads, tokens = question["num_heads"], question["num_kv_heads"], int(lens.sum())
         assumed = ", assumed to be MLA's" if kv_heads == 1 and self._batch is None and not self._head_dims else ""
-        what = what or f"decode of {_plural(lens.size, 'request')}"
+        what = what or f"decode of {plural(lens.size, 'request')}"
         subject = (
-            f"{what}, {_plural(tokens, 'KV token')}, "
-            f"{_plural(heads, 'head')} on {_plural(kv_heads, 'KV head')}{assumed}, {question['sm_count']} SMs"
+            f"{what}, {plural(tokens, 'KV token')}, "
+            f"{plural(heads, 'head')} on {plural(kv_heads, 'KV head')}{assumed}, {question['sm_count']} SMs"
         )
+        if self._batch is not None and 0 <= self._batch.layer.sliding_window_size < int(lens.max()) - 1:
+            subject += f", without the layer's window of {plural(self._batch.layer.sliding_window_size + 1, 'key')}"
         return {"title": "Split KV", "subject": subject, "badge": {"text": "planner · modelled time", "title": MODEL}}
 
 
@@ -217,12 +220,8 @@ def _what(batch: Any) -> str:
     if batch is None or batch.forward_mode.is_decode():
         return ""
     mode, new = batch.forward_mode.name.lower().replace("_", " "), sum(batch.new_tokens)
-    requests = _plural(batch.batch_size, "request")
-    return f"{mode} of {requests}, {_plural(new, 'new token')}, planned as a decode"
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    requests = plural(batch.batch_size, "request")
+    return f"{mode} of {requests}, {plural(new, 'new token')}, planned as a decode"
 
 
 def _head_dims(batch: Any, head_dim: int | None) -> dict[str, Any]:

@@ -80,6 +80,16 @@ def test_a_batch_that_extends_is_called_that() -> None:
     assert widget.header["subject"].startswith("decode of 2 requests, 11 KV tokens")
 
 
+def test_a_layer_s_window_is_said_to_be_left_out() -> None:
+    pytest.importorskip("torch")
+    import sglab
+    from tests.support.gpt_oss_model import gpt_oss
+
+    model, ids = gpt_oss(), [list(range(3, 33))]
+    assert SplitKV(sglab.prompt_batch(ids, model, 0)).header["subject"].endswith("without the layer's window of 9 keys")
+    assert "window" not in SplitKV(sglab.prompt_batch(ids, model, 1)).header["subject"]
+
+
 def test_one_kv_head_is_said_to_be_assumed_mla_where_nothing_says_so() -> None:
     pytest.importorskip("torch")
     import sglab
