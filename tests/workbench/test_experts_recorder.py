@@ -203,4 +203,4 @@ def test_passes_that_layers_do_not_see_as_they_are_are_refused(
 
 
 def test_a_run_is_one_line_in_a_notebook() -> None:
-    assert repr(recorded("deepseek")).startswith("<routing of DeepseekV3ForCausalLM, 1 mixtures of 8 experts, 4 passes")
+    assert repr(recorded("deepseek")).startswith("<routing of DeepseekV3ForCausalLM, 1 mixture of 8 experts, 4 passes")

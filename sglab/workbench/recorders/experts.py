@@ -19,6 +19,7 @@ from sglab.layers.moe import ExpertLocation, FusedMoE, TopK, rebalance_experts
 from sglab.layers.moe.topk import Routing
 from sglab.models import CausalLM
 from sglab.serving import Engine
+from sglab.words import plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +163,9 @@ class RoutingRun:
     def described(self) -> tuple[str, str]:
         """A title and its sizes, for lists."""
         tokens = sum(len(one.tokens) for one in self.passes)
-        sizes = f"{len(self.mixtures)} mixtures of {self.mixtures[0].num_experts} experts"
-        return f"routing of {self.model}", f"{sizes}, {len(self.passes)} passes, {tokens} tokens"
+        mixtures, experts = plural(len(self.mixtures), "mixture"), plural(self.mixtures[0].num_experts, "expert")
+        passes = plural(len(self.passes), "pass", "passes")
+        return f"routing of {self.model}", f"{mixtures} of {experts}, {passes}, {plural(tokens, 'token')}"
 
     @property
     def load(self) -> torch.Tensor:
