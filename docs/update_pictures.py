@@ -15,10 +15,11 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
-from sglab.widgets import SplitKV
+import sglab
+from sglab.widgets import KernelDebugger, NanSpread, SplitKV
 from sglab.widgets.base import Widget
 from tests.browser.conftest import find_chromium
-from tests.support.browser.every_widget import MAKERS
+from tests.support.browser.every_widget import MAKERS, capture
 from tests.support.browser.jupyterlab_host import LabNotebook, LabServer
 
 IMAGES = Path(__file__).parent / "images"
@@ -139,6 +140,20 @@ def split_kv() -> Widget:
     return SplitKV([300, 9000, 77, 2000, 736, 4000], ("flash_mla", "flashinfer_mla"))
 
 
+def kernel_debugger() -> Widget:
+    session = capture().session()
+    session.seek(4801)  # a softmax warp is about to read S
+    return KernelDebugger(session)
+
+
+def nan_spread() -> Widget:
+    """One NaN in the KV of token 37."""
+    batch = sglab.decode_batch([200], num_heads=128, page_size=128, dtype="float16", seed=0)
+    session = sglab.trace(batch, backend="cutlass_mla").session()
+    batch.runner.token_to_kv_pool.get_key_buffer(0)[int(batch.slots(0)[37]), 0, 5] = float("nan")
+    return NanSpread(session)
+
+
 WIDTH = 1440
 PAGES: dict[str, tuple[Callable[[], Widget], int, tuple[str, ...]]] = {
     "scheduler": (MAKERS["Scheduler"], WIDTH, ("End", "]", "s")),
@@ -151,6 +166,10 @@ PAGES: dict[str, tuple[Callable[[], Widget], int, tuple[str, ...]]] = {
     "page_table": (MAKERS["PageTable"], 1400, ("Home", *("ArrowRight",) * 6)),
     "split_kv": (split_kv, 1400, ("End", "ArrowDown", "ArrowDown")),
     "warp_roles": (MAKERS["WarpRoles"], 1400, ("]", "]", "]")),
+    "kernel_debugger": (kernel_debugger, 1400, ()),
+    "tensor_memory": (MAKERS["TensorMemory"], 1400, ("Home", *("ArrowRight",) * 5)),
+    "layout": (MAKERS["Layout"], 1280, ("Home", "ArrowRight", "ArrowDown", "ArrowDown")),
+    "nan_spread": (nan_spread, 1280, ("End",)),
 }
 """Picture -> the widget, most as the browser tests make it, the page's width, keys that lead to something to see."""
 

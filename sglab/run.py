@@ -44,7 +44,7 @@ def decode(options: argparse.Namespace) -> None:
     text += "\n\n" + (f"{out.info.backend} does not split: no plan" if plan is None else describe(plan))
     print(text)
     if options.html is not None:
-        write_report(batch, plan, options, text)
+        write_report(batch, plan, out.info.backend, options, text)
         print(f"\nwrote {options.html}")
 
 
@@ -87,8 +87,7 @@ def plan_of(batch: Batch, planner: str | None, backend: str, sm_count: int) -> P
     """The requested plan, or that of the backend that ran, with the batch's own page size."""
     from sglab.planning import PLANNERS
 
-    own = PLANNER_OF_BACKEND.get(backend)
-    name = planner or own
+    name = planner or PLANNER_OF_BACKEND.get(backend)
     if name is None:
         return None
     return PLANNERS[name](
@@ -97,9 +96,16 @@ def plan_of(batch: Batch, planner: str | None, backend: str, sm_count: int) -> P
         num_kv_heads=batch.num_kv_heads,
         head_dim_qk=batch.layer.head_dim,
         head_dim_vo=batch.layer.v_head_dim,
-        page_size=batch.page_size if name == own else None,
+        page_size=page_size_of(batch, name, backend),
         sm_count=sm_count,
     )
+
+
+def page_size_of(batch: Batch, planner: str, backend: str) -> int:
+    """In tokens, of a plan: the batch's for the backend that ran, another planner's own, since it may not take that."""
+    from sglab.planning import PLANNERS
+
+    return batch.page_size if planner == PLANNER_OF_BACKEND.get(backend) else PLANNERS[planner].page_size
 
 
 def describe(plan: Plan) -> str:
@@ -113,11 +119,12 @@ def describe(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def write_report(batch: Batch, plan: Plan | None, options: argparse.Namespace, text: str) -> None:
+def write_report(batch: Batch, plan: Plan | None, backend: str, options: argparse.Namespace, text: str) -> None:
     """One HTML file with both widgets that needs neither Python nor a network."""
     from sglab.widgets import PageTable, SplitKV, html_page
 
     planners = [plan.planner] if plan is not None else None
-    widgets = [PageTable(batch), SplitKV(batch, planners, sm_count=options.sm_count)]
+    page_size = None if plan is None else page_size_of(batch, plan.planner, backend)
+    widgets = [PageTable(batch), SplitKV(batch, planners, sm_count=options.sm_count, page_size=page_size)]
     body = f"<pre style='overflow-x:auto'>{html.escape(text)}</pre>"
     options.html.write_text(html_page(widgets, "sglab: one decode step", body), encoding="utf-8")

@@ -19,6 +19,7 @@ from sglab.emulator.session import Session
 from sglab.events.cluster.columns import readable
 from sglab.events.log import EventLog
 from sglab.gpu.geometry import Geometry
+from sglab.words import plural
 
 OF_A_BATCH = ("PageTable", "SplitKV", "OnlineSoftmax")
 OF_ANY_BATCH = ("PageTable", "SplitKV", "BackendExplorer")
@@ -180,7 +181,7 @@ def described(thing: Any, number: int) -> Thing | None:
         name = launch.kernel.name
         return Thing(number, kind, readable(name), _sizes(launch.geometry), OF_A_LAUNCH, whole=name)
     if kind == "recording":
-        detail = f"{_sizes(thing.geometry)}, {len(thing):,} warp-instructions"
+        detail = f"{_sizes(thing.geometry)}, {plural(len(thing), 'warp-instruction')}"
         return Thing(number, kind, readable(thing.kernel), detail, OF_A_RECORDING, whole=thing.kernel)
     if kind == "batch":
         return _batch(thing, number)
@@ -194,7 +195,9 @@ def described(thing: Any, number: int) -> Thing | None:
     if kind == "engine":
         if thing.ranks is not None:
             return None  # no widget shows the schedulers of groups, of which there may be one
-        detail = f"{thing.model_name}, {len(thing.history):,} steps, {thing.scheduler.allocator.size:,} KV slots"
+        detail = (
+            f"{thing.model_name}, {plural(len(thing.history), 'step')}, {thing.scheduler.allocator.size:,} KV slots"
+        )
         graphs = thing.worker.graph_runner is not None
         return Thing(number, kind, type(thing.model).__name__, detail, OF_AN_ENGINE if graphs else OF_AN_ENGINE[:2])
     return None
@@ -202,8 +205,8 @@ def described(thing: Any, number: int) -> Thing | None:
 
 def _batch(batch: Any, number: int) -> Thing:
     lengths = [int(length) for length in batch.seq_lens]
-    title = f"{len(lengths)} request{'' if len(lengths) == 1 else 's'}, {sum(lengths):,} tokens"
-    heads = f"{batch.num_heads} heads" if batch.kind == "mla" else f"{batch.num_heads}/{batch.num_kv_heads} heads"
+    title = f"{plural(len(lengths), 'request')}, {plural(sum(lengths), 'token')}"
+    heads = plural(batch.num_heads, "head") if batch.kind == "mla" else f"{batch.num_heads}/{batch.num_kv_heads} heads"
     dtype = str(batch.dtype).removeprefix("torch.")
     decodes = batch.forward_mode.is_decode() and lengths
     widgets = (*OF_A_BATCH, "BackendExplorer") if decodes else OF_ANY_BATCH

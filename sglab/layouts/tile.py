@@ -8,6 +8,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from sglab.words import plural
+
 from .banks import LANES, BankUse, bank_use, phase_of
 from .fragments import BITS, Fragment, fragment
 from .layout import ComposedLayout, Layout, size_of
@@ -125,9 +127,9 @@ def _of_layout(layout: Layout | ComposedLayout, bits: int, order: str, lane_byte
     total, least = sum(use.passes for use in uses), sum(use.least for use in uses)
     less = "" if nbytes >= lane_bytes or bits > 8 * lane_bytes else f" (no {lane_bytes} are contiguous everywhere)"
     said = (
-        f"{layout.size:,} elements in {_plural(len(uses), 'access', 'accesses')} of a warp, "
-        f"{_plural(nbytes, 'byte')} a lane{less}, "
-        f"{ORDERS[order]}: {_plural(total, 'pass', 'passes')} through the banks, {least} without conflicts."
+        f"{layout.size:,} elements in {plural(len(uses), 'access', 'accesses')} of a warp, "
+        f"{plural(nbytes, 'byte')} a lane{less}, "
+        f"{ORDERS[order]}: {plural(total, 'pass', 'passes')} through the banks, {least} without conflicts."
     )
     said += _of_bytes(layout, bits)
     return Tile(
@@ -168,11 +170,9 @@ def _vector(places: npt.NDArray[np.int64], bits: int, lane_bytes: int) -> tuple[
 
 def _access(number: int, use: BankUse, nbytes: int) -> str:
     lanes = sum(map(len, use.phases))
-    begin = (
-        f"Access {number + 1}: {_plural(lanes, 'lane')} of {_plural(nbytes, 'byte')} in {_plural(use.least, 'phase')}"
-    )
+    begin = f"Access {number + 1}: {plural(lanes, 'lane')} of {plural(nbytes, 'byte')} in {plural(use.least, 'phase')}"
     if use.passes == use.least:
-        return f"{begin}: {_plural(use.passes, 'pass', 'passes')}, no bank conflict."
+        return f"{begin}: {plural(use.passes, 'pass', 'passes')}, no bank conflict."
     return f"{begin}: {use.passes} passes instead of {use.least}, bank conflicts of {-(-use.passes // use.least)} ways."
 
 
@@ -186,7 +186,7 @@ def _of_fragment(made: Fragment) -> Tile:
     if in_registers:
         holder = "thread" if made.lanes > 32 else "lane"
         steps = [
-            f"Register {i} of every {holder}: {_plural(made.parts, 'element')} of {made.element}."
+            f"Register {i} of every {holder}: {plural(made.parts, 'element')} of {made.element}."
             for i in range(made.registers)
         ]
     else:
@@ -202,7 +202,3 @@ def _of_fragment(made: Fragment) -> Tile:
 
 def _flat(values: npt.NDArray[np.int64]) -> Ints:
     return np.ascontiguousarray(values.reshape(-1), np.int32)
-
-
-def _plural(count: int, noun: str, nouns: str = "") -> str:
-    return f"{count} {noun if count == 1 else nouns or noun + 's'}"

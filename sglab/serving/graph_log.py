@@ -15,6 +15,7 @@ from sglab.engine.graphs import RecordedGraph, StalePointerError
 from sglab.engine.recording.wrapping import Wrapped
 from sglab.engine.scheduler import Scheduler
 from sglab.serving.graph_runner import CapturedGraph, CudaGraphRunner
+from sglab.words import plural
 
 if TYPE_CHECKING:
     from sglab.serving.engine import Engine
@@ -83,7 +84,7 @@ class GraphLog:
     def described(self) -> tuple[str, str]:
         """What it is and how much, for a list."""
         sizes = ", ".join(map(str, self.runner.capture_bs))
-        return "Replays of captured graphs", f"{len(self.replays):,} replays, captured for {sizes} requests"
+        return "Replays of captured graphs", f"{plural(len(self.replays), 'replay')}, captured for {sizes} requests"
 
     def follow(self, follower: Any, changed: Callable[[Any], None]) -> None:
         """Call `changed(follower)` after every replay's inputs were filled, as long as the follower lives."""

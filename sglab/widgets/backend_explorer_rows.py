@@ -10,6 +10,7 @@ from sglab.attention.explore import Answer, BuiltArray, Cost, Exploration
 from sglab.attention.explore.built import TABLES
 from sglab.attention.explore.plans import PlanFacts
 from sglab.attention.origins import ORIGINS
+from sglab.words import plural
 from sglab.workbench import Batch
 from sglab.workbench.explore import HEADS, Question
 
@@ -29,8 +30,8 @@ def header(asked: Question, found: Exploration) -> dict[str, Any]:
     heads, kv_heads = asked.heads
     spread = "".join(f" · {name} {size}" for name, size in _sizes(asked).items() if size > 1)
     subject = (
-        f"{asked.mode} of {count} request{'s' * (count > 1)}, {tokens:,} KV token{'s' * (tokens > 1)} · {asked.model}, "
-        f"{heads} heads on {kv_heads} KV head{'s' * (kv_heads > 1)}{spread} · {asked.machine} · SGLang {asked.version}"
+        f"{asked.mode} of {plural(count, 'request')}, {plural(tokens, 'KV token')} · {asked.model}, "
+        f"{plural(heads, 'head')} on {plural(kv_heads, 'KV head')}{spread} · {asked.machine} · SGLang {asked.version}"
     )
     return {"title": "Backends", "subject": subject, "badge": {"text": "built · counted", "title": COUNTED}}
 

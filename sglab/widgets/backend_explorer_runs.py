@@ -11,6 +11,7 @@ from sglab.attention.selection import HARDWARE
 from sglab.emulator.captures import Capture, CapturedLaunch
 from sglab.engine import BadArgumentError
 from sglab.engine.model_runner import Kind
+from sglab.words import plural
 from sglab.workbench import Batch, decode_batch, extend_batch
 from sglab.workbench.explore import HEADS, Question
 
@@ -45,7 +46,7 @@ def runnable(answer: Answer, asked: Question, live: Batch | None) -> Runnable:
     in_triton = "auto" if answer.name in ("flashmla", "cutlass_mla") else "triton"
     own = "triton" if answer.name in ("triton", "wave") else "auto"
     if live is not None:
-        return Runnable(live, f"the batch itself, {live.batch_size} requests", own, in_triton)
+        return Runnable(live, f"the batch itself, {plural(live.batch_size, 'request')}", own, in_triton)
     lens = [min(each, MOST_TOKENS) for each in asked.seq_lens[:MOST_REQUESTS]]
     heads, kv_heads = asked.heads
     head_dim, page_size = HEADS[asked.model].head_dim, answer.page_size
@@ -73,7 +74,7 @@ def runnable(answer: Answer, asked: Question, live: Batch | None) -> Runnable:
     first = f"the first {len(lens)} of {len(asked.seq_lens)}" if len(asked.seq_lens) > len(lens) else ""
     longer = f"longer ones cut to {MOST_TOKENS}" if max(asked.seq_lens[: len(lens)]) > MOST_TOKENS else ""
     cut = "".join(f", {each}" for each in (first, longer) if each)
-    text = f"{len(lens)} request{'s' * (len(lens) > 1)} of {', '.join(map(str, lens))} tokens with random rows{cut}"
+    text = f"{plural(len(lens), 'request')} of {', '.join(map(str, lens))} tokens with random rows{cut}"
     return Runnable(batch, text, own, in_triton)
 
 
@@ -95,6 +96,7 @@ def split_kv(answer: Answer, asked: Question) -> SplitKV:
         (planner,),
         num_heads=heads,
         num_kv_heads=kv_heads,
+        head_dim=None if asked.is_mla else HEADS[asked.model].head_dim,
         sm_count="H100" if count is None else count,
         page_size=1 if slots else answer.page_size,
         enable_cuda_graph=asked.cuda_graph,

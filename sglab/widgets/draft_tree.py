@@ -8,6 +8,7 @@ import numpy as np
 import traitlets
 
 from sglab.engine.errors import BadArgumentError
+from sglab.words import plural
 from sglab.workbench.recorders.speculation import SpeculationRun, VerifiedPass, VerifiedTree
 
 from .base import asset, command
@@ -98,7 +99,8 @@ class DraftTree(Opener):
             raise BadArgumentError("step", f"0 to {len(trees) - 1}", step, "Choose one of the verifications.")
         seen = {tree.rid: self._summary(tree.rid) for one in run.passes for tree in one.trees}
         drafter = DRAFTERS.get(run.algorithm, run.algorithm)
-        subject = f"{run.rids[request]}: {drafter}, {len(trees[0].tokens)} nodes a pass, {len(trees)} passes"
+        nodes, passes = plural(len(trees[0].tokens), "node"), plural(len(trees), "pass", "passes")
+        subject = f"{run.rids[request]}: {drafter}, {nodes} a pass, {passes}"
         badge = {"text": "recorded run", "title": f"A real run of the engine with {run.model}, {run.algorithm}"}
         self.publish(
             tree_tensors(found),

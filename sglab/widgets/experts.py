@@ -10,6 +10,7 @@ import traitlets
 from sglab import gpu
 from sglab.engine import arguments
 from sglab.engine.errors import BadArgumentError
+from sglab.words import plural
 from sglab.workbench.recorders.experts import Routed, RoutingRun
 
 from .base import asset, command
@@ -98,11 +99,13 @@ class Experts(Opener):
 
     def _show(self, asked: dict[str, int]) -> None:
         run = self.recorded
-        arguments.integer("step", asked["step"], 0, len(run.passes) - 1, f"{len(run.passes)} passes were recorded.")
+        arguments.integer(
+            "step", asked["step"], 0, len(run.passes) - 1, f"Recorded: {plural(len(run.passes), 'pass', 'passes')}."
+        )
         most = len(run.mixtures) - 1
-        arguments.integer("layer", asked["layer"], 0, most, f"The model has {most + 1} mixtures.")
+        arguments.integer("layer", asked["layer"], 0, most, f"The model has {plural(most + 1, 'mixture')}.")
         experts = run.mixtures[0].num_experts
-        arguments.integer("ranks", asked["ranks"], 1, experts, f"There are {experts} experts.")
+        arguments.integer("ranks", asked["ranks"], 1, experts, f"The model has {plural(experts, 'expert')}.")
         arguments.integer("redundant", asked["redundant"], 0, 8 * experts, "As many as ranks is a start.")
         arguments.integer("block_size", asked["block"], 1, 1024, "Kernels take 16 to 128.")
         one = run.passes[asked["step"]]
@@ -117,15 +120,17 @@ class Experts(Opener):
         tensors["num_tokens_post_pad"] = aligned.num_tokens_post_pad.numpy()
         rule = mixture.topk
         groups = f", {rule.topk_group} of {mixture.groups} groups" if mixture.groups > 1 else ""
-        tokens = "1 token" if len(one.tokens) == 1 else f"{len(one.tokens)} tokens"
+        tokens = plural(len(one.tokens), "token")
         mode = one.mode.lower().replace("_", " ")
-        experts_of = "1 expert" if mixture.num_experts == 1 else f"{mixture.num_experts} experts"
+        experts_of = plural(mixture.num_experts, "expert")
         subject = f"{mixture.name}, pass {one.number} ({mode}): {tokens} to {rule.top_k} of {experts_of}{groups}"
         badge = {"text": "recorded run", "title": f"A real forward of {run.model}; the placement is EPLB's plan"}
         self.publish(
             tensors,
             shown=dict(asked),
-            passes=[{"number": p.number, "mode": p.mode, "tokens": len(p.tokens)} for p in run.passes],
+            passes=[
+                {"number": p.number, "mode": p.mode, "tokens": len(p.tokens), "rids": list(p.rids)} for p in run.passes
+            ],
             layers=[{"layer": m.layer, "name": m.name} for m in run.mixtures],
             rule={
                 "topK": rule.top_k,

@@ -10,6 +10,7 @@ from sglab.engine.graphs import RecordedGraph
 from sglab.serving import Engine
 from sglab.serving.graph_log import GraphLog, RecordedReplay, address_names, probe_stale_pointer
 from sglab.serving.graph_runner import WARM_UPS
+from sglab.words import plural
 
 from .base import asset
 from .engine_lines import LinesWidget
@@ -134,7 +135,7 @@ class Graph(LinesWidget, StepOpener):
         runner = self.graphs.runner
         sizes = ", ".join(map(str, runner.capture_bs))
         padded = sum(replay.bs - replay.raw_bs for replay in self.graphs.replays)
-        subject = f"sizes {sizes} · {len(self.graphs.replays):,} replays · {padded:,} padded slots"
+        subject = f"sizes {sizes} · {plural(len(self.graphs.replays), 'replay')} · {plural(padded, 'padded slot')}"
         if runner.device.type == "cuda":
             badge = {"text": "CUDA graphs", "title": "Captured and replayed by the GPU; its launches are not listed."}
         else:

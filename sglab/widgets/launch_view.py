@@ -19,6 +19,7 @@ from sglab.events.modelled import modelled
 from sglab.events.spins import Spin, spins
 from sglab.events.tables import COPY_KINDS, WAIT_KINDS
 from sglab.events.timing import TimedLog
+from sglab.words import plural
 from sglab.workbench import Batch
 from sglab.workbench.recorders.page_reads import PageReads
 
@@ -26,7 +27,6 @@ from .base import Widget, command
 from .changes import Versions
 from .following import failed_at, failure_told, follow, launch_name, not_a_launch, run_again
 from .launch_code import code_table
-from .page_table_text import plural
 
 ISSUE_ORDER = (
     "The emulator ran this launch and kept every warp-instruction. The axis is the order in which they were executed: "

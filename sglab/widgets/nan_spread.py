@@ -13,6 +13,7 @@ from sglab.emulator.captures import Capture, CapturedLaunch
 from sglab.emulator.nans import ROLES, NanEvent, NanTrace, find_nans
 from sglab.emulator.session import Session
 from sglab.events.cluster.columns import readable
+from sglab.words import plural
 
 from .base import asset, command
 from .changes import Versions
@@ -280,7 +281,7 @@ def _place(event: NanEvent, written: bool) -> str:
         return places[0]  # the others are the columns beside it
     if len(places) < 3:
         return " and ".join(places)
-    return f"{places[0]} and {len(places) - 1} other places"
+    return f"{places[0]} and {plural(len(places) - 1, 'other place')}"
 
 
 def _local(event: NanEvent) -> str:

@@ -12,6 +12,7 @@ import traitlets
 
 from sglab.engine.errors import BadArgumentError
 from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM, NUM_HEADS
+from sglab.words import plural
 from sglab.workbench import Batch
 from sglab.workbench.recorders.online_softmax import KERNELS, ORDERS, OnlineSoftmaxRun, record_online_softmax
 
@@ -29,7 +30,8 @@ class OnlineSoftmax(Widget):
     """Online softmax on one head of a decode batch: tiles, rescaling, partials, merges, and how they go wrong.
 
     Args:
-        batch: what `sglab.decode_batch` returns; read when the widget is made and when something is changed in it.
+        batch: what `sglab.decode_batch` returns, of a layer whose queries see all keys of their request, without sinks;
+            read when the widget is made and when something is changed in it.
         request, head: whose scores.
         num_splits: requested splits, 1 to 32; each gets a multiple of 32 tokens, so the last may stay empty.
         tile: keys per step; None takes the kernel's own, doubled until 256 steps suffice.
@@ -51,6 +53,7 @@ class OnlineSoftmax(Widget):
 
     question = traitlets.Dict(help="the constructor's keywords").tag(sync=True)
     run = traitlets.Dict(help="what ran, in words and numbers").tag(sync=True)
+    place = traitlets.Dict(help="where the reader is: a saved page opens there").tag(sync=True)
     progress = traitlets.Float(1.0, help="share of the recording that is done").tag(sync=True)
 
     def __init__(
@@ -129,14 +132,10 @@ class OnlineSoftmax(Widget):
     def _header(self) -> dict[str, Any]:
         run, batch = self._recorded, self.batch
         subject = (
-            f"request {run.request}, head {run.head} of {batch.num_heads}, {_keys(len(run.scores))}, "
-            f"{run.splits} split{'s' * (run.splits > 1)}, tiles of {run.tile}"
+            f"request {batch.reqs[run.request].rid}, head {run.head} of {batch.num_heads}, "
+            f"{plural(len(run.scores), 'key')}, {plural(run.splits, 'split')}, tiles of {run.tile}"
         )
         return {"title": "Online softmax", "subject": subject, "badge": _badge(run)}
-
-
-def _keys(count: int) -> str:
-    return "1 key" if count == 1 else f"{count:,} keys"
 
 
 def _checked(batch: Batch, question: dict[str, Any]) -> dict[str, Any]:
@@ -144,6 +143,7 @@ def _checked(batch: Batch, question: dict[str, Any]) -> dict[str, Any]:
     head = _integer("head", question["head"], 0, batch.num_heads - 1, "Heads of this rank are numbered from 0.")
     splits = _integer("num_splits", question["num_splits"], 1, MAX_SPLITS, "More could not be distinguished.")
     tokens, tile = len(batch.slots(request)), question["tile"]
+    _check_sees_all(batch, tokens)
     order = _one_of("order", question["order"], ORDERS, "See the widget's description.")
     unfit = _unfit_for_sm100(batch)
     remedy = f"mla_decode_sm100 {unfit}." if unfit else "Choose one of these."
@@ -159,6 +159,22 @@ def _checked(batch: Batch, question: dict[str, Any]) -> dict[str, Any]:
         raise BadArgumentError("scale_by", "a factor above 0, at most 1024", repr(scale), "1 is the batch's own scale.")
     found = {"request": request, "head": head, "num_splits": splits, "tile": tile, "scale_by": float(scale)}
     return {**found, "order": order, "kernel": kernel}
+
+
+def _check_sees_all(batch: Batch, tokens: int) -> None:
+    """Neither kernel's call has a window or sinks: what would be drawn is not what the layer computes."""
+    layer, chunk = batch.layer, batch.runner.model_config.attention_chunk_size
+    parts = {
+        "sinks": batch.sinks is not None,
+        f"a window of {layer.sliding_window_size + 1} keys": 0 <= layer.sliding_window_size < tokens - 1,
+        f"chunks of {chunk} keys": layer.use_irope and 0 < chunk < tokens,
+        "a temperature by position": 0 < layer.xai_temperature_len < tokens - 1,
+    }
+    found = " and ".join(name for name, is_so in parts.items() if is_so)
+    if found:
+        expected = "a layer whose query sees all keys of its request, without sinks"
+        got = f"layer {layer.layer_id} with {found}"
+        raise BadArgumentError("batch", expected, got, "Choose another layer, or step its kernel in KernelDebugger.")
 
 
 def _own_tile(batch: Batch, question: dict[str, Any]) -> int:
@@ -229,6 +245,7 @@ def _badge(run: OnlineSoftmaxRun) -> dict[str, str]:
 def _run(batch: Batch, run: OnlineSoftmaxRun) -> dict[str, Any]:
     return {
         "batchSize": batch.batch_size,
+        "names": [req.rid for req in batch.reqs],
         "numHeads": batch.num_heads,
         "dtype": str(batch.dtype).removeprefix("torch."),
         "kernels": list(_kernels(batch)),

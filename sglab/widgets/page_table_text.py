@@ -6,13 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from sglab.words import plural
 from sglab.workbench.recorders.page_pool import CACHED, FREE, PagePool
 
 LISTED = 6
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def numbers(values: Iterable[int]) -> str:
@@ -26,7 +23,7 @@ def numbers(values: Iterable[int]) -> str:
 
 
 def subject(batch_size: int, tokens: int, pool: PagePool) -> str:
-    page = "1 token" if pool.page_size == 1 else f"{pool.page_size} tokens"
+    page = plural(pool.page_size, "token")
     size = f"{plural(pool.num_pages, 'page')} and dummy page 0"
     return f"{plural(batch_size, 'request')} · {plural(tokens, 'token')} · pages of {page} · pool of {size}"
 

@@ -9,10 +9,10 @@ import traitlets
 
 from sglab.engine.recording import NodeState, Recording, TreeLog, TreeOp
 from sglab.serving import Engine
+from sglab.words import plural
 
 from .base import asset
 from .engine_lines import LinesWidget, recording_of, spans
-from .page_table_text import plural
 from .step_opener import StepOpener
 
 MOST_TEXT = 400

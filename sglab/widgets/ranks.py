@@ -9,12 +9,12 @@ import traitlets
 
 from sglab.engine import arguments
 from sglab.engine.errors import BadArgumentError
+from sglab.words import plural
 from sglab.workbench.recorders.ranks import Joint, RanksRun
 
 from .base import asset, command
 from .opening import Opener, of_batch
 from .page_table import PageTable
-from .page_table_text import plural
 
 
 class Ranks(Opener):
@@ -70,11 +70,14 @@ class Ranks(Opener):
 
     def _show(self, step: int) -> None:
         run = self.recorded
-        arguments.integer("step", step, 0, len(run.passes) - 1, f"{len(run.passes)} passes were recorded.")
+        arguments.integer(
+            "step", step, 0, len(run.passes) - 1, f"Recorded: {plural(len(run.passes), 'pass', 'passes')}."
+        )
         joints = run.of_pass(step)
         count = plural(len(joints), "collective")
         subject = f"{run.title}: pass {step} of {len(run.passes)}, {count}, {_sent(run, joints)} a rank"
-        title = f"Measured on {run.size} processes with {run.backend}; bytes are those of the ring algorithm"
+        processes = plural(run.size, "process", "processes")
+        title = f"Measured on {processes} with {run.backend}; bytes are those of the ring algorithm"
         self.publish(
             pass_tensors(run, step),
             step=step,

@@ -15,6 +15,7 @@ from sglab.emulator.captures import Capture, CapturedLaunch, capturing_launches
 from sglab.emulator.session import Session
 from sglab.events import EventLog
 from sglab.roofline import MACHINES, ORIGINS, Machine, Place, Point, Work, machine_of
+from sglab.words import plural
 
 from .base import STATIC, Widget, asset, command
 from .following import not_a_launch
@@ -139,10 +140,13 @@ class Roofline(Widget):
         if kind != "mla_decode":
             heads |= {"num_kv_heads": num_kv_heads, "head_dim": head_dim}
         work: Work = getattr(roofline, kind)(lengths, **heads)
-        shape = f"{num_heads} heads" + (f", {num_kv_heads} of KV" if kind != "mla_decode" else "")
+        kv_heads = f" on {plural(num_kv_heads, 'KV head')}" if kind != "mla_decode" else ""
+        unusual = [f"dim {head_dim}"] * (kind != "mla_decode" and head_dim != 128) + [dtype] * (dtype != "bfloat16")
+        shape = f"{plural(num_heads, 'head')}{kv_heads}"
         name = {"mla_decode": "MLA decode"}.get(kind, kind)
-        how = f"{batch:,} requests of {length:,} tokens, {shape}, {dtype}."
-        self.add(Point(f"{name} {batch} × {length:,}, {num_heads} heads", work, "arithmetic", how=how))
+        how = f"{plural(batch, 'request')} of {plural(length, 'token')}, {shape}, {dtype}."
+        label = ", ".join([f"{name} {batch} × {length:,}", shape, *unusual])  # all that two points may differ in
+        self.add(Point(label, work, "arithmetic", how=how))
 
     @command
     def remove(self, point: int) -> None:
@@ -235,10 +239,9 @@ class Roofline(Widget):
 
     def _header(self, machine: Machine) -> dict[str, Any]:
         origins = [origin for origin in ORIGINS if any(point.origin == origin for point in self.points)]
-        count = len(self.points)
         return {
             "title": "Roofline",
-            "subject": f"{machine.product} · {count} point{'' if count == 1 else 's'}",
+            "subject": f"{machine.product} · {plural(len(self.points), 'point')}",
             "badge": {"text": " · ".join(origins) or "published", "title": PUBLISHED},
         }
 

@@ -10,10 +10,10 @@ import traitlets
 from sglab.engine.recording import Recording
 from sglab.engine.scheduler import StepRecord
 from sglab.serving import Engine
+from sglab.words import plural
 
 from .base import asset
 from .engine_lines import LinesWidget, facts, recording_of
-from .page_table_text import plural
 from .step_opener import StepOpener
 
 PREVIEW = 60

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import traitlets
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sglab.gpu.architecture import B200_SMS, H100_SMS
 from sglab.planning import PLANNERS, Plan, check
 from sglab.planning.num_kv_splits import check_heads
+from sglab.words import plural
 
 from .base import Widget, asset, command
 
@@ -45,10 +46,13 @@ class SplitKV(Widget):
         planners: names from `sglab.planning.PLANNERS`, shown side by side; by default two that fit the heads.
 
     Args:
-        seq_lens: KV tokens per request, or a decode batch (its lengths, heads and head dims are read once).
-        num_heads, num_kv_heads: of one rank; one KV head with 128 heads is absorbed MLA (576 and 512 dims).
+        seq_lens: KV tokens per request, or a batch (its lengths, requests, heads, head dims and page size are read
+            once). Planners plan decode steps: a batch that extends is planned as a decode of as much KV.
+        num_heads, num_kv_heads: of one rank.
+        head_dim: of keys and values, where only lengths are given; None: one KV head is assumed to be MLA's latent (576
+            and 512 dims), several have 128.
         sm_count: a number, or "H100", "H200", "B200".
-        page_size: in tokens; None lets every planner use its own.
+        page_size: in tokens; None takes the batch's, and without a batch lets every planner use its own.
         enable_cuda_graph: plan as for a captured graph, where the planner makes a difference.
 
     Raises:
@@ -63,6 +67,8 @@ class SplitKV(Widget):
     question = traitlets.Dict(help="heads, SMs, page size, graph").tag(sync=True)
     planners: traitlets.List[Any] = traitlets.List(help="every planner: name, title, attention").tag(sync=True)
     panes: traitlets.List[Any] = traitlets.List(help="the shown planners' answers, see `_pane`").tag(sync=True)
+    place = traitlets.Dict(help="where the reader is: a saved page opens there").tag(sync=True)
+    names = traitlets.List(traitlets.Unicode(), help="of the batch's requests; empty: they have none").tag(sync=True)
 
     def __init__(
         self,
@@ -71,6 +77,7 @@ class SplitKV(Widget):
         *,
         num_heads: int | None = None,
         num_kv_heads: int | None = None,
+        head_dim: int | None = None,
         sm_count: int | str = "H100",
         page_size: int | None = None,
         enable_cuda_graph: bool = False,
@@ -80,6 +87,7 @@ class SplitKV(Widget):
             seq_lens = batch.seq_lens.tolist()
             num_heads = batch.num_heads if num_heads is None else num_heads
             num_kv_heads = batch.num_kv_heads if num_kv_heads is None else num_kv_heads
+            page_size = batch.page_size if page_size is None else page_size
         question = _checked(
             {
                 "num_heads": 128 if num_heads is None else num_heads,
@@ -89,7 +97,7 @@ class SplitKV(Widget):
                 "enable_cuda_graph": enable_cuda_graph,
             }
         )
-        head_dims: dict[str, Any] = {} if batch is None or batch.kind == "mla" else _head_dims(batch)
+        head_dims = _head_dims(batch, head_dim)
         if planners is None:
             latent = question["num_kv_heads"] == 1 and not head_dims
             planners = (
@@ -102,23 +110,24 @@ class SplitKV(Widget):
         )
         self._batch = batch
         self._head_dims = head_dims
-        self._taken = None if batch is None else tuple(batch.seq_lens.tolist())
+        self._taken = _requests(batch)
         self._lens: NDArray[np.int64] = np.zeros(0, np.int64)
         self._answers: dict[str, Plan | str] = {}
         self._ask(check.lengths("seq_lens", seq_lens, minimum=1), question, _known(planners))
 
     def after_cell(self) -> None:
-        now = self._taken if self._batch is None else tuple(self._batch.seq_lens.tolist())
-        changed = now != self._taken
-        self.outdated = "The batch has other lengths than those that were planned." if changed and now else ""
+        now, then = _requests(self._batch), self._taken
+        changed = "lengths" if now.lens != then.lens else "requests"
+        stale = now != then and now.lens
+        self.outdated = f"The batch has other {changed} than those that were planned." if stale else ""
 
     @command
     def run_again(self) -> str:
         """Plans the lengths that the batch has now."""
         if self._batch is None:
             return super().run_again()
-        self._taken, self.outdated = tuple(self._batch.seq_lens.tolist()), ""
-        self.replan(self._taken)
+        self._taken, self.outdated = _requests(self._batch), ""
+        self.replan(self._taken.lens)
         return ""
 
     @property
@@ -174,10 +183,54 @@ class SplitKV(Widget):
         if answers and all(isinstance(answer, str) for answer in answers.values()) and not self._answers:
             raise ValueError(f"no planner takes this batch; {names[0]} says: {answers[names[0]]}")
         self._lens, self._answers = lens.copy(), answers
-        self.publish(tensors, question=dict(question), panes=panes, header=_header(lens, question))
+        asked, taken = dict(question), self._taken
+        names = list(taken.names) if len(taken.names) == lens.size else []
+        header = self._header(lens, asked, _what(self._batch) if taken.lens == tuple(lens.tolist()) else "")
+        self.publish(tensors, question=asked, panes=panes, names=names, header=header)
+
+    def _header(self, lens: NDArray[np.int64], question: Mapping[str, Any], what: str) -> dict[str, Any]:
+        """what: the batch is, where it is no decode."""
+        heads, kv_heads, tokens = question["num_heads"], question["num_kv_heads"], int(lens.sum())
+        assumed = ", assumed to be MLA's" if kv_heads == 1 and self._batch is None and not self._head_dims else ""
+        what = what or f"decode of {plural(lens.size, 'request')}"
+        subject = (
+            f"{what}, {plural(tokens, 'KV token')}, "
+            f"{plural(heads, 'head')} on {plural(kv_heads, 'KV head')}{assumed}, {question['sm_count']} SMs"
+        )
+        if self._batch is not None and 0 <= self._batch.layer.sliding_window_size < int(lens.max()) - 1:
+            subject += f", without the layer's window of {plural(self._batch.layer.sliding_window_size + 1, 'key')}"
+        return {"title": "Split KV", "subject": subject, "badge": {"text": "planner · modelled time", "title": MODEL}}
 
 
-def _head_dims(batch: Any) -> dict[str, Any]:
+class _Requests(NamedTuple):
+    """Of a batch: its requests' names and lengths; empty without a batch."""
+
+    names: tuple[str, ...]
+    lens: tuple[int, ...]
+
+
+def _requests(batch: Any) -> _Requests:
+    if batch is None:
+        return _Requests((), ())
+    return _Requests(tuple(req.rid for req in batch.reqs), tuple(batch.seq_lens.tolist()))
+
+
+def _what(batch: Any) -> str:
+    """What a batch is that does not decode; empty for others."""
+    if batch is None or batch.forward_mode.is_decode():
+        return ""
+    mode, new = batch.forward_mode.name.lower().replace("_", " "), sum(batch.new_tokens)
+    requests = plural(batch.batch_size, "request")
+    return f"{mode} of {requests}, {plural(new, 'new token')}, planned as a decode"
+
+
+def _head_dims(batch: Any, head_dim: int | None) -> dict[str, Any]:
+    """Of keys and values; empty for MLA, and where nothing is known."""
+    if head_dim is not None:
+        dim = check.integer("head_dim", head_dim, minimum=1)
+        return {"head_dim_qk": dim, "head_dim_vo": dim}
+    if batch is None or batch.kind == "mla":
+        return {}
     return {"head_dim_qk": batch.layer.qk_head_dim, "head_dim_vo": batch.layer.v_head_dim}
 
 
@@ -213,16 +266,6 @@ def _checked(question: dict[str, Any]) -> dict[str, Any]:
         "page_size": None if page_size is None else check.integer("page_size", page_size, minimum=1),
         "enable_cuda_graph": bool(question["enable_cuda_graph"]),
     }
-
-
-def _header(lens: NDArray[np.int64], question: Mapping[str, Any]) -> dict[str, Any]:
-    heads, kv_heads = question["num_heads"], question["num_kv_heads"]
-    tokens = int(lens.sum())
-    subject = (
-        f"decode of {lens.size:,} request{'s' * (lens.size > 1)}, {tokens:,} KV token{'s' * (tokens > 1)}, "
-        f"{heads} heads on {kv_heads} KV head{'s' * (kv_heads > 1)}, {question['sm_count']} SMs"
-    )
-    return {"title": "Split KV", "subject": subject, "badge": {"text": "planner · modelled time", "title": MODEL}}
 
 
 def _pane(name: str, answer: Plan | str) -> dict[str, Any]:

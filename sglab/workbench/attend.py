@@ -90,14 +90,15 @@ def _demand(batch: Batch) -> Demand:
     records = runner.token_to_kv_pool.records
     made_for = Demand(kind=batch.kind, page_size=runner.page_size, kv_dtype=runner.stored_apart, kv_records=records)
     made_for = replace(made_for, deterministic=runner.enable_deterministic_inference)
-    return replace(made_for, mode=asked.forward_mode, dtype=batch.dtype, layer=batch.layer)
+    return replace(made_for, mode=asked.forward_mode, dtype=batch.dtype, layer=batch.layer, sinks=batch.sinks)
 
 
 def _inputs(batch: Batch, rope_apart: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
     """q, k, v as SGLang's model passes them: for some MLA backends the rotary parts are separate."""
+    own = {} if batch.sinks is None else {"sinks": batch.sinks}
     if batch.kind == "mha" or not rope_apart:
-        return batch.q, batch.k, batch.v, {}
+        return batch.q, batch.k, batch.v, own
     rank, k = batch.runner.model_config.kv_lora_rank, batch.k
     latent = k[..., :rank]
-    parts = {"q_rope": batch.q[..., rank:], "k_rope": k[..., rank:]}
+    parts = {**own, "q_rope": batch.q[..., rank:], "k_rope": k[..., rank:]}
     return batch.q[..., :rank], latent, latent, parts

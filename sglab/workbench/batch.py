@@ -41,6 +41,7 @@ class Batch:
         reqs: the requests, in batch order.
         new_tokens: tokens each request computes in this pass: 1 in decode, its extend length in extend.
         q: [tokens, num_heads, head_dim], the new tokens' queries, request after request. Yours to change.
+        sinks: [num_heads], a logit per head that the softmax's denominator alone counts; None: the layer has none.
         forward_batch: the ForwardBatch of this pass; every edit makes a new one.
     """
 
@@ -53,6 +54,7 @@ class Batch:
         self.forward_mode = mode
         self.reqs: list[Req] = []
         self.new_tokens: list[int] = []
+        self.sinks: torch.Tensor | None = None
         self.q = torch.empty((0, layer.tp_q_head_num, layer.head_dim), dtype=runner.dtype, device=runner.device)
         self._random = RandomRows(seed, runner)
         self._names = 0

@@ -23,7 +23,7 @@ def reference(batch: Batch) -> Reference:
     """Attend over a batch in float64, one new token at a time: no tiling, no split, no online softmax.
 
     A new token at position t sees the tokens 0 .. t of its request (from t - window on in a sliding-window layer,
-    from its chunk's first on in one that sees chunks).
+    from its chunk's first on in one that sees chunks). The layer's sinks count in the denominator, not in the LSE.
     """
     o, lse = [], []
     pool, layer = batch.runner.token_to_kv_pool, batch.layer
@@ -32,15 +32,16 @@ def reference(batch: Batch) -> Reference:
         slots = batch.slots(i)
         k, v = keys[slots].double(), values[slots].double()
         for position, row in enumerate(q.double(), start=len(slots) - len(q)):
-            out = _token(
-                row, k[: position + 1], v[: position + 1], layer, batch.runner.model_config.attention_chunk_size
-            )
+            chunk = batch.runner.model_config.attention_chunk_size
+            out = _token(row, k[: position + 1], v[: position + 1], layer, chunk, batch.sinks)
             o.append(out.o)
             lse.append(out.lse)
     return Reference(torch.stack(o), torch.stack(lse))
 
 
-def _token(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layer: RadixAttention, chunk: int) -> Reference:
+def _token(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layer: RadixAttention, chunk: int, sinks: torch.Tensor | None
+) -> Reference:
     """One query [heads, head_dim] over the keys up to its own position. Head h reads KV head h // group."""
     position = len(k) - 1
     oldest = position // chunk * chunk if layer.use_irope and chunk else 0
@@ -56,7 +57,10 @@ def _token(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layer: RadixAttent
     peak = logits.amax(-1, keepdim=True)
     weights = torch.exp(logits - peak)
     total = weights.sum(-1, keepdim=True)
-    o = torch.einsum("ngs,snd->ngd", weights / total, v)
+    denominator = total
+    if sinks is not None:
+        denominator = total + torch.exp(sinks.double().view_as(peak) - peak)
+    o = torch.einsum("ngs,snd->ngd", weights / denominator, v)
     return Reference(o.flatten(0, 1), (peak + total.log()).flatten())
 
 

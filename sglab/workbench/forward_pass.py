@@ -37,4 +37,5 @@ def worker_batch(pool: ReqToTokenPool, reqs: list[Req], new_tokens: list[int], m
         extend_seq_lens=list(new_tokens) if extend else None,
         extend_prefix_lens=[s - n for s, n in zip(seq_lens, new_tokens, strict=True)] if extend else None,
         orig_seq_lens=seq_lens_cpu.to(torch.int32),
+        rids=[req.rid for req in reqs],
     )

@@ -40,11 +40,11 @@ def attention_shape(model: CausalLM, layer: int) -> ModelConfig:
 
 
 class LayerQueries(NamedTuple):
-    """What a layer was called with: itself, [tokens, heads, head_dim], and whether with sinks."""
+    """What a layer was called with: itself, [tokens, heads, head_dim], and its sinks, [heads], where it has some."""
 
     layer: RadixAttention
     q: torch.Tensor
-    sinks: bool
+    sinks: torch.Tensor | None
 
 
 class Watched:
@@ -70,7 +70,8 @@ class Watched:
         if layer.layer_id in self._layer_ids:
             rows, rope = q.view(len(q), layer.tp_q_head_num, -1), options.get("q_rope")
             kept = rows.clone() if rope is None else torch.cat((rows, rope), -1)
-            self.seen[layer.layer_id] = LayerQueries(layer, kept, options.get("sinks") is not None)
+            sinks = options.get("sinks")
+            self.seen[layer.layer_id] = LayerQueries(layer, kept, None if sinks is None else sinks.detach().clone())
         return self._backend.forward(q, k, v, layer, forward_batch, **options)
 
 

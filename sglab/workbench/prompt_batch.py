@@ -45,7 +45,7 @@ def prompt_batch(
     batch = batch_for(loaded, token_ids, layer, page_size, layout)
     seen = run_tokens(batch.runner, batch.reqs, loaded, [layer])[layer]
     last = torch.tensor([len(ids) for ids in token_ids], device=loaded.device).cumsum(0) - 1
-    batch.layer, batch.q = seen.layer, seen.q[last]
+    batch.layer, batch.q, batch.sinks = seen.layer, seen.q[last], seen.sinks
     batch.forward_batch.input_ids = torch.tensor([ids[-1] for ids in token_ids], device=loaded.device)
     return batch
 

@@ -53,7 +53,7 @@ def step_batch(recording: Recording, step: int, layer: int = 0, *, dtype: str | 
     rows = []
     for req, new in zip(batch.reqs, batch.new_tokens, strict=True):  # one by one: they may share slots
         seen = run_tokens(batch.runner, [req], model, [layer])[layer]
-        batch.layer = seen.layer
+        batch.layer, batch.sinks = seen.layer, seen.sinks
         rows.append(seen.q[-new:])
     batch.q = torch.cat(rows)
     return batch if dtype is None else _converted(batch, model, arguments.dtype("dtype", dtype))

@@ -7,14 +7,14 @@ from functools import cache
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.support.browser.patience import settled
+from tests.support.browser.patience import settled, until
 from tests.support.browser.widget_host import Host, more
 
 pytest.importorskip("triton")
 
 import sglab
 from sglab.models import from_config
-from sglab.widgets import Experts
+from sglab.widgets import Experts, selection
 from sglab.workbench import RoutingRun, record_experts
 from tests.support.browser.every_widget import routing
 from tests.support.tiny_configs import QWEN3_MOE
@@ -45,6 +45,33 @@ def test_a_token_is_routed_step_by_step_as_it_was(shown: Locator) -> None:
     assert {int(text[1:]) for text in rows.locator("td:nth-child(2)").all_text_contents()} == set(
         routed.ids[0].tolist()
     )
+
+
+def test_a_token_is_of_its_request_by_name(shown: Locator) -> None:
+    name = routing().passes[0].rids[0]
+    shown.press("Home")
+    shown.press("ArrowDown")
+    expect(shown.locator(".sg-details .sg-heading").first).to_contain_text(f" of {name}, position 0")
+    assert selection.value == {"request": 0, "rid": name, "token": 0, "tokens": 1}
+
+
+def test_a_layer_chosen_while_a_pass_is_awaited_is_shown(host: Host) -> None:
+    widget = Experts(routing())
+    host.show(widget)
+    shown = host.page.locator("#widget .sg-widget")
+    expect(shown.locator(".sg-placeholder")).to_be_empty()
+    settled(host.page)
+    shown.evaluate(
+        """widget => {
+          for (const [label, value] of [["Pass", "1"], ["Layer", "2"]]) {
+            const select = widget.querySelector(`[aria-label=${label}]`);
+            select.value = value;
+            select.dispatchEvent(new Event("change"));
+          }
+        }"""
+    )
+    until(host.page, lambda: (widget.shown["step"], widget.shown["layer"]) == (1, 2))
+    expect(shown.get_by_label("Layer")).to_have_value("2")
 
 
 def test_nothing_is_told_of_a_token_before_it_has_run(shown: Locator) -> None:

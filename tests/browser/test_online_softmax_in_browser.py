@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browser.patience import settled
+from tests.support.browser.patience import settled, until
 from tests.support.browser.widget_host import DRAWN, TEXT_OVERLAPS, Host, more
 
 torch = pytest.importorskip("torch")
@@ -299,7 +299,7 @@ def test_keys_choose_formulas_and_splits(host: Host, widget: OnlineSoftmax) -> N
     frame.press("o")
     expect(page.get_by_label("Order of merges")).to_have_value("reverse")
     frame.press("ArrowDown")
-    assert selection.value == {"request": 1, "split": 0, "token": 0, "tokens": 128}
+    assert selection.value == {"request": 1, "rid": "r1", "split": 0, "token": 0, "tokens": 128}
     frame.press("e")
     expect(page.get_by_label("Partial s0 holds")).to_have_value("empty")
     frame.press("Escape")
@@ -314,8 +314,8 @@ def test_selecting_elsewhere_marks_the_split_or_offers_the_request(host: Host, w
     selection.set(request=0, split=2)
     host.flush()
     expect(page.locator(".sgs-node[aria-pressed=true]")).to_have_count(0)
-    page.get_by_role("button", name="show request 0").click()
-    expect(page.locator(".sg-subject")).to_contain_text("request 0, head 0 of 4, 150 keys")
+    page.get_by_role("button", name="show request r0").click()
+    expect(page.locator(".sg-subject")).to_contain_text("request r0, head 0 of 4, 150 keys")
     assert widget.question["request"] == 0
 
 
@@ -406,6 +406,33 @@ def test_a_saved_page_steps_and_merges_without_python(page: Page, widget: Online
     hold(page, 0, "garbage")
     page.get_by_label("Merge", exact=True).select_option("merge_state")
     expect(page.locator(".sgs-conclusion")).to_contain_text("Error of O NaN")
+
+
+def test_a_saved_page_opens_where_the_reader_was(host: Host, page: Page, widget: OnlineSoftmax, tmp_path: Path) -> None:
+    host.show(widget)
+    expect(page.locator(".sgs-equations")).to_be_visible()
+    page.get_by_label("Merge", exact=True).select_option("merge_state")
+    page.locator(".sg-widget").press("End")
+    hold(page, 0, "garbage")
+    said, wrong = page.locator("output.sg-sentence").inner_text(), page.locator(".sgs-conclusion").inner_text()
+    until(page, lambda: widget.place.get("held") == [[0, "garbage"]])
+    page.goto(widget.save(tmp_path / "softmax.html").as_uri())
+    expect(page.locator("output.sg-sentence")).to_have_text(said)
+    expect(page.locator(".sgs-conclusion")).to_have_text(wrong)
+    expect(page.get_by_label("Merge", exact=True)).to_have_value("merge_state")
+
+
+def test_a_request_is_known_by_its_name_where_it_has_another_number(host: Host, widget: OnlineSoftmax) -> None:
+    host.show(widget)
+    offer = host.page.get_by_role("button", name="show request r0")
+    expect(host.page.locator(".sg-subject")).to_contain_text("request r1, ")
+    expect(offer).to_be_hidden()
+    selection.set(request=1, rid="r0")  # number 1 of some other batch
+    host.flush()
+    expect(offer).to_be_visible()
+    selection.set(request=0, rid="elsewhere")
+    host.flush()
+    expect(offer).to_be_hidden()
 
 
 def test_a_disposed_view_leaves_nothing_behind(host: Host, widget: OnlineSoftmax) -> None:

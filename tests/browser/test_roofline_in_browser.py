@@ -136,7 +136,7 @@ def test_new_points_appear_while_it_is_shown(host: Host) -> None:
     more(shown)
     shown.get_by_label("tokens", exact=True).fill("1024")
     shown.get_by_role("button", name="add what attention of these shapes has to do").click()
-    expect(sentence(shown)).to_contain_text("decode 32 × 1,024, 32 heads (arithmetic)")
+    expect(sentence(shown)).to_contain_text("decode 32 × 1,024, 32 heads on 8 KV heads (arithmetic)")
     shown.get_by_label("KV heads").fill("7")
     shown.get_by_role("button", name="add what attention of these shapes has to do").click()
     expect(shown.locator(".sg-notice")).to_contain_text("num_kv_heads: expected a divisor of num_heads=32; got 7")
@@ -163,7 +163,7 @@ def test_the_form_refuses_what_is_no_whole_number_and_selects_what_it_adds(host:
     assert len(widget.points) == len(SWEEP)
     shown.get_by_label("requests", exact=True).fill("4")
     add.click()
-    expect(sentence(shown)).to_contain_text("decode 4 × 4,096, 32 heads (arithmetic)")
+    expect(sentence(shown)).to_contain_text("decode 4 × 4,096, 32 heads on 8 KV heads (arithmetic)")
 
 
 def test_ctrl_and_the_wheel_zoom_and_leave_ticks(host: Host) -> None:

@@ -88,7 +88,7 @@ def test_an_engines_recordings_open_their_widgets() -> None:
         ("run", ["steps"], "Steps of a scheduler", ("Scheduler", "RadixTree")),
         ("run", ["replays"], "Replays of captured graphs", ("Graph",)),
     ]
-    assert rows[0].detail.endswith("1 requests, stopped") and rows[1].detail.startswith("3 replays")
+    assert rows[0].detail.endswith("4 steps, 1 request, stopped") and rows[1].detail.startswith("3 replays")
     assert type(open_widget(replays, "Graph", ())).__name__ == "Graph"
     shown = open_widget(engine, "Scheduler", ())
     assert [row.kind for row in listed({}, (shown,))] == ["run"]

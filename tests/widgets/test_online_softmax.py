@@ -12,7 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import sglab
+from sglab.engine import BadArgumentError
 from sglab.widgets import OnlineSoftmax
+from tests.support.gpt_oss_model import gpt_oss
 
 BATCH = sglab.decode_batch([150, 400], num_heads=4, page_size=16, seed=3, kv_lora_rank=64, qk_rope_head_dim=16)
 
@@ -35,7 +37,7 @@ def test_the_page_reads_what_was_recorded() -> None:
 def test_the_badge_says_what_ran() -> None:
     assert make().header["badge"]["text"] == "decode_attention_fwd: float64 reference · tiles: torch"
     assert "in torch, float32" in make().header["badge"]["title"]
-    assert make(request=1).header["subject"] == "request 1, head 0 of 4, 400 keys, 4 splits, tiles of 64"
+    assert make(request=1).header["subject"] == "request r1, head 0 of 4, 400 keys, 4 splits, tiles of 64"
 
 
 def test_triton_runs_where_it_is_installed() -> None:
@@ -151,3 +153,18 @@ def test_the_page_hears_of_a_logit_cap() -> None:
     capped = sglab.decode_batch([40], num_heads=2, kind="mha", head_dim=32, logit_cap=30.0)
     assert OnlineSoftmax(capped, implementation="reference").run["logitCap"] == 30.0
     assert make().run["logitCap"] == 0.0
+
+
+def test_what_is_no_plain_softmax_over_all_keys_is_refused_by_name() -> None:
+    """The kernels are called without windows and sinks: gpt-oss was drawn otherwise than it computes."""
+    ids, model = [list(range(3, 33)), list(range(3, 9))], gpt_oss()
+    with pytest.raises(BadArgumentError, match=r"batch: .*, got layer 0 with sinks and a window of 9 keys"):
+        OnlineSoftmax(sglab.prompt_batch(ids, model, 0))
+    with pytest.raises(BadArgumentError, match=r"batch: .*, got layer 1 with sinks\. Choose another layer"):
+        OnlineSoftmax(sglab.prompt_batch(ids, model, 1))
+    batch = sglab.prompt_batch(ids, model, 0)
+    batch.sinks = None
+    widget = OnlineSoftmax(batch, 1, implementation="reference")  # six keys are all within the window
+    with pytest.raises(BadArgumentError, match="layer 0 with a window of 9 keys"):
+        widget.edit(request=0)
+    assert widget.question["request"] == 1

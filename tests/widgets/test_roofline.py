@@ -50,6 +50,13 @@ def test_points_are_added_watched_and_taken_away_while_it_is_shown() -> None:
     assert widget.points[1].work == roofline.decode([4096] * 32)
     widget.add_attention("mla_decode", batch=1, length=4096, num_heads=16)
     assert widget.points[2].label == "MLA decode 1 × 4,096, 16 heads"
+    widget.add_attention("decode", batch=32, length=4096, num_heads=32, num_kv_heads=4)
+    widget.add_attention("decode", batch=1, length=1, num_heads=1, head_dim=64, dtype="float8_e4m3fn")
+    assert [point.label for point in (widget.points[1], *widget.points[3:])] == [
+        "decode 32 × 4,096, 32 heads on 8 KV heads",
+        "decode 32 × 4,096, 32 heads on 4 KV heads",
+        "decode 1 × 1, 1 head on 1 KV head, dim 64, float8_e4m3fn",
+    ]
     with widget.watch(series="runs"):
         softmax(torch.zeros(2, LANES))[0]
     before = widget.revision

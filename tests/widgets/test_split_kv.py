@@ -53,6 +53,77 @@ def test_a_live_batch_gives_lengths_and_heads() -> None:
     assert widget.question["num_heads"] == 16
 
 
+def test_the_page_size_is_the_batch_s() -> None:
+    pytest.importorskip("torch")
+    import sglab
+
+    batch = sglab.decode_batch([300, 77], num_heads=128, page_size=128, dtype="float16")
+    widget = SplitKV(batch, ("flashinfer_mla", "flash_mla"))
+    expected = PLANNERS["flashinfer_mla"]([300, 77], num_heads=128, num_kv_heads=1, sm_count=132, page_size=128)
+    assert widget.question["page_size"] == 128
+    assert all(
+        np.array_equal(array, expected.arrays[key]) for key, array in widget.plans["flashinfer_mla"].arrays.items()
+    )
+    assert "page_size: expected 64 for flash_mla, got 128" in widget.panes[1]["error"]
+    assert SplitKV(batch, "flash_mla", page_size=64).question["page_size"] == 64
+
+
+def test_a_batch_that_extends_is_called_that() -> None:
+    pytest.importorskip("torch")
+    import sglab
+
+    batch = sglab.extend_batch([300, 77], [100, 0], num_heads=16, page_size=64, dtype="float16")
+    widget = SplitKV(batch)
+    said = "extend of 2 requests, 277 new tokens, planned as a decode, 377 KV tokens, 16 heads on 1 KV"
+    assert widget.header["subject"].startswith(said)
+    widget.replan([5, 6])
+    assert widget.header["subject"].startswith("decode of 2 requests, 11 KV tokens")
+
+
+def test_a_layer_s_window_is_said_to_be_left_out() -> None:
+    pytest.importorskip("torch")
+    import sglab
+    from tests.support.gpt_oss_model import gpt_oss
+
+    model, ids = gpt_oss(), [list(range(3, 33))]
+    assert SplitKV(sglab.prompt_batch(ids, model, 0)).header["subject"].endswith("without the layer's window of 9 keys")
+    assert "window" not in SplitKV(sglab.prompt_batch(ids, model, 1)).header["subject"]
+
+
+def test_one_kv_head_is_said_to_be_assumed_mla_where_nothing_says_so() -> None:
+    pytest.importorskip("torch")
+    import sglab
+
+    assert "16 heads on 1 KV head, assumed to be MLA's, " in SplitKV([300], num_heads=16).header["subject"]
+    multi_query = SplitKV([300], num_heads=16, num_kv_heads=1, head_dim=128)
+    assert "16 heads on 1 KV head, 132 SMs" in multi_query.header["subject"]
+    assert list(multi_query.plans) == ["flashinfer_decode", "sglang_triton"]
+    for kind in ("mla", "mha"):
+        assert "assumed" not in SplitKV(sglab.decode_batch([300], num_kv_heads=1, kind=kind)).header["subject"]
+
+
+def test_requests_keep_the_names_that_they_have_in_their_batch() -> None:
+    pytest.importorskip("torch")
+    import sglab
+
+    batch = sglab.decode_batch([300, 77, 77], num_heads=16, page_size=64, dtype="float16")
+    widget = SplitKV(batch)
+    assert widget.names == ["r0", "r1", "r2"]
+    batch.free(1)
+    batch.free(0)
+    widget.after_cell()
+    assert widget.outdated == "The batch has other lengths than those that were planned."
+    widget.run_again()
+    assert widget.names == ["r2"]
+    batch.allocate(77)
+    batch.free(0)
+    widget.after_cell()
+    assert widget.outdated == "The batch has other requests than those that were planned."
+    widget.replan([1, 2])
+    assert widget.names == []
+    assert SplitKV([300]).names == []
+
+
 @pytest.mark.parametrize(("heads", "kv_heads", "dim"), [(8, 1, 128), (16, 4, 64), (8, 2, 256)])
 def test_a_batch_that_is_no_mla_is_planned_with_its_own_head_dims(heads: int, kv_heads: int, dim: int) -> None:
     pytest.importorskip("torch")
@@ -64,7 +135,13 @@ def test_a_batch_that_is_no_mla_is_planned_with_its_own_head_dims(heads: int, kv
     widget = SplitKV(batch, names)
     for name, plan in widget.plans.items():
         expected = PLANNERS[name](
-            [500, 900], num_heads=heads, num_kv_heads=kv_heads, sm_count=132, head_dim_qk=dim, head_dim_vo=dim
+            [500, 900],
+            num_heads=heads,
+            num_kv_heads=kv_heads,
+            sm_count=132,
+            page_size=batch.page_size,
+            head_dim_qk=dim,
+            head_dim_vo=dim,
         )
         assert (plan.workspace_bytes, plan.scalars) == (expected.workspace_bytes, expected.scalars)
     assert list(widget.plans) == list(names[:3])

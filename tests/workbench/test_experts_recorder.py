@@ -80,6 +80,18 @@ def test_tokens_positions_and_rows_are_those_of_the_pass() -> None:
     assert run.passes[1].positions.tolist() == [5, 3] and run.passes[1].requests.tolist() == [0, 1]
 
 
+def test_requests_keep_their_names_when_their_rows_of_the_batch_change() -> None:
+    made = engine("qwen3_moe")
+    short, long = ({"temperature": 0, "max_new_tokens": count} for count in (2, 5))
+    with made, record_experts(made) as run:
+        made.submit(PROMPTS[0], short, rid="short")
+        made.submit(PROMPTS[1], long, rid="long")
+        made.run()
+    assert (run.passes[0].rids, run.passes[-1].rids) == (("short", "long"), ("long",))
+    assert run.passes[-1].requests.tolist() == [0]
+    assert all(len(one.rids) == int(one.requests.max()) + 1 for one in run.passes)
+
+
 def test_loads_add_up_and_blocks_hold_every_choice_once() -> None:
     run = recorded("deepseek")
     tokens = sum(len(one.tokens) for one in run.passes)
@@ -191,4 +203,4 @@ def test_passes_that_layers_do_not_see_as_they_are_are_refused(
 
 
 def test_a_run_is_one_line_in_a_notebook() -> None:
-    assert repr(recorded("deepseek")).startswith("<routing of DeepseekV3ForCausalLM, 1 mixtures of 8 experts, 4 passes")
+    assert repr(recorded("deepseek")).startswith("<routing of DeepseekV3ForCausalLM, 1 mixture of 8 experts, 4 passes")

@@ -6,7 +6,9 @@ import torch
 import sglab
 from sglab.engine import BadArgumentError
 from sglab.models import from_config, load_model, load_tokenizer
+from sglab.serving import Engine
 from sglab.workbench import max_error, prompt_batch, reference
+from tests.support.gpt_oss_model import gpt_oss
 from tests.support.models import Driver
 
 TEXTS = ["Repeat: abc wxy pq\nabc w", "Mia had two apples."]
@@ -52,6 +54,33 @@ def test_models_with_heads_of_their_own() -> None:
     batch = prompt_batch([[5, 6, 7], [8]], from_config(config), layer=1, page_size=4)
     assert (batch.kind, batch.num_heads, batch.num_kv_heads) == ("mha", 4, 2)
     assert max_error(sglab.attend(batch, "torch_native"), reference(batch).o) < 1e-5
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_windows_and_sinks_are_those_of_the_model(layer: int) -> None:
+    """Sinks were left out of what was stepped, and of the reference that it was held against."""
+    model = gpt_oss()
+    batch = prompt_batch([list(range(3, 33))], model, layer, page_size=4)
+    keys, values = batch.runner.token_to_kv_pool.get_kv_buffer(layer)
+    slots = batch.slots(0)[-9:] if layer == 0 else batch.slots(0)
+    sinks = model.get_parameter(f"model.layers.{layer}.self_attn.sinks").double()
+    expected = []
+    for head, q in enumerate(batch.q[0].double()):
+        k, v = keys[slots, head // 3].double(), values[slots, head // 3].double()
+        weights = torch.cat([k @ q * 16**-0.5, sinks[head, None]]).softmax(0)
+        expected.append(weights[:-1] @ v)
+    assert max_error(reference(batch).o, torch.stack(expected)[None]) < 1e-12
+    assert max_error(sglab.attend(batch, "torch_native"), torch.stack(expected)[None]) < 1e-5
+
+
+def test_a_kernel_that_is_stepped_has_the_layer_s_window_and_sinks() -> None:
+    pytest.importorskip("triton")
+    recording = (engine := Engine(gpt_oss(), page_size=16, max_total_tokens=256)).record()
+    engine.generate([list(range(3, 33))], {"temperature": 0, "max_new_tokens": 2, "ignore_eos": True})
+    for step, layer in ((0, 1), (1, 0), (1, 1)):  # an extend, a decode
+        batch = sglab.step_batch(recording, step, layer, dtype="float16")
+        assert batch.sinks is not None
+        assert max_error(sglab.trace(batch, "triton").result, reference(batch).o) < 5e-3
 
 
 def test_what_is_refused() -> None:

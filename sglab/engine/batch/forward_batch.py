@@ -68,6 +68,8 @@ class ForwardBatch:
     seq_lens_cpu: torch.Tensor | None = None
     orig_seq_lens: torch.Tensor | None = None
     """int32 [B], lengths before chunking."""
+    rids: list[str] | None = None
+    """The requests' names; None: not known. A graph's padded rows have none."""
 
     positions: torch.Tensor | None = None
     """int64 [tokens], computed by `init_new`: seq_len - 1 in decode, prefix .. seq_len - 1 in extend."""
@@ -140,6 +142,7 @@ class ForwardBatch:
             seq_lens_sum=batch.seq_lens_sum,
             seq_lens_cpu=batch.seq_lens_cpu,
             orig_seq_lens=None if batch.orig_seq_lens is None else batch.orig_seq_lens.to(device),
+            rids=batch.rids,
             req_to_token_pool=model_runner.req_to_token_pool,
             token_to_kv_pool=model_runner.token_to_kv_pool,
             state_pool=model_runner.state_pool,

@@ -44,6 +44,8 @@ class ModelWorkerBatch:
     encoder_lens_cpu: list[int] | None = None
     encoder_input_ids: list[torch.Tensor] | None = None
     encoder_out_cache_loc: torch.Tensor | None = None
+    rids: list[str] | None = None
+    """The requests' names; None: not known."""
 
 
 class AdvancingBatch(ModelWorkerBatch):
@@ -254,6 +256,7 @@ class ScheduleBatch:
             extend_seq_lens=list(self.extend_lens) if extend else None,
             extend_prefix_lens=list(self.prefix_lens) if extend else None,
             orig_seq_lens=self.seq_lens.to(torch.int32) if extend else None,
+            rids=[req.rid for req in self.reqs],
         )
 
     def _set_lens(self, seq_lens: list[int]) -> None:

@@ -17,6 +17,7 @@ from sglab.engine.recording.wrapping import Wrapped
 from sglab.engine.scheduler.history import StepRecord
 from sglab.engine.scheduler.scheduled_pass import PassResult, ScheduledPass
 from sglab.engine.scheduler.scheduler import Scheduler
+from sglab.words import plural
 
 Slots = npt.NDArray[np.int32]
 Changed = Callable[[], None]
@@ -110,7 +111,7 @@ class Recording:
     def described(self) -> tuple[str, str]:
         """What it is and how much, for a list."""
         state = "" if self.recording else ", stopped"
-        return "Steps of a scheduler", f"{len(self.steps):,} steps, {len(self.reqs):,} requests{state}"
+        return "Steps of a scheduler", f"{plural(len(self.steps), 'step')}, {plural(len(self.reqs), 'request')}{state}"
 
     def __enter__(self) -> Recording:
         return self
@@ -156,8 +157,8 @@ class Recording:
 
     def __repr__(self) -> str:
         state = "running" if self.recording else "stopped"
-        ran = f"{len(self.reqs)} requests, {len(self.steps)} steps, {len(self.tree.ops)} tree operations"
-        return f"Recording({ran}, {state})"
+        ran = f"{plural(len(self.reqs), 'request')}, {plural(len(self.steps), 'step')}"
+        return f"Recording({ran}, {plural(len(self.tree.ops), 'tree operation')}, {state})"
 
     # What is watched.
 

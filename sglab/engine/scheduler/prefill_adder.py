@@ -17,6 +17,7 @@ from sglab.engine.batch.req import Req
 from sglab.engine.cache.paged_allocator import ceil_div
 from sglab.engine.cache.radix_cache import RadixCache
 from sglab.engine.scheduler.history import Budgets, Decision
+from sglab.words import plural
 
 CLIP_MAX_NEW_TOKENS = 4096
 """Requests that may generate more are expected to generate so many."""
@@ -119,7 +120,7 @@ class PrefillAdder:
         self.can_run_list.append(req)
         self._spend(req.extend_input_len, 0 if truncated else _clipped(req.sampling_params.max_new_tokens))
         left = f", {whole - req.extend_input_len} left" if truncated else ", the last"
-        self._decide(req, AddReqResult.CONTINUE, f"next chunk of {req.extend_input_len} tokens{left}")
+        self._decide(req, AddReqResult.CONTINUE, f"next chunk of {plural(req.extend_input_len, 'token')}{left}")
         return req if truncated else None
 
     def add_one_req(self, req: Req) -> AddReqResult:
@@ -150,7 +151,7 @@ class PrefillAdder:
         paged = self._ceil(req.extend_input_len)
         if self.rem_chunk_tokens is None:
             if self.can_run_list and paged >= self.rem_input_tokens:
-                reason = f"{paged} new tokens, {self.rem_input_tokens} of max_prefill_tokens left"
+                reason = f"{plural(paged, 'new token')}, {self.rem_input_tokens} of max_prefill_tokens left"
                 return self._decide(req, AddReqResult.OTHER, reason)
             return self._take(req, None)
         if paged <= self.rem_chunk_tokens:
@@ -172,12 +173,12 @@ class PrefillAdder:
         self.can_run_list.append(req)
         if chunk is None:
             self._spend(whole, _clipped(req.sampling_params.max_new_tokens))
-            what = f"{whole} new tokens"
+            what = plural(whole, "new token")
         else:
             req.set_extend_input_len(chunk)
             self.new_chunked_req = req
             self._spend(chunk, 0)
-            what = f"first chunk of {chunk} of {whole} new tokens"
+            what = f"first chunk of {chunk} of {plural(whole, 'new token')}"
         cached = f", {len(req.prefix_indices)} cached" if len(req.prefix_indices) else ""
         self.decisions.append(Decision(req.rid, AddReqResult.CONTINUE.name, what + cached, self._offered))
         return self.budget_state()
@@ -242,7 +243,7 @@ class PrefillAdder:
             self.tree_cache.dec_lock_ref(node)
 
     def _refuse_tokens(self, req: Req, needed: int) -> AddReqResult:
-        reason = f"{needed} slots wanted, {int(self.rem_total_tokens)} left"
+        reason = f"{plural(needed, 'slot')} wanted, {int(self.rem_total_tokens)} left"
         return self._decide(req, AddReqResult.NO_TOKEN, reason)
 
     def _decide(self, req: Req, result: AddReqResult, reason: str) -> AddReqResult:

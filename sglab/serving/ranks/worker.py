@@ -126,6 +126,7 @@ class ParallelWorker:
             seq_lens_cpu=batch.seq_lens_cpu,
             seq_lens_sum=batch.seq_lens_sum,
             spec_info=replace(batch.spec_info, custom_mask=batch.spec_info.custom_mask.cpu()),
+            rids=batch.rids,
         )
         one = GroupPass(on_cpu(planned), self._verifying, True, positions=batch.positions.cpu())
         logits = self._run((one,))[0].logits

@@ -9,6 +9,7 @@ from pathlib import Path
 from sglab.attention.sparse.choices import Rows
 from sglab.engine import BadArgumentError
 from sglab.models import CausalLM, load_model, load_tokenizer
+from sglab.words import plural
 from sglab.workbench.layer_rows import LayerQueries, run_tokens
 from sglab.workbench.prompt_batch import batch_for, tokens_of
 
@@ -33,11 +34,8 @@ class AttentionRun:
 
     def described(self) -> tuple[str, str]:
         """A title and its sizes, for lists."""
-        layers, heads = len(self.layers), self.layers[0].heads
-        return (
-            self.model,
-            f"{len(self.tokens)} tokens, {layers} layer{'s' * (layers > 1)} of {heads} head{'s' * (heads > 1)}",
-        )
+        layers, heads = plural(len(self.layers), "layer"), plural(self.layers[0].heads, "head")
+        return self.model, f"{plural(len(self.tokens), 'token')}, {layers} of {heads}"
 
 
 def record_attention(
@@ -93,7 +91,7 @@ def _refuse_other_softmax(layer: int, seen: LayerQueries) -> None:
     """Rows know neither windows nor sinks nor caps: what they call dense would not be what the layer computes."""
     attention = seen.layer
     found = {
-        "sinks": seen.sinks,
+        "sinks": seen.sinks is not None,
         f"a window of {attention.sliding_window_size + 1} keys": attention.sliding_window_size >= 0,
         "capped logits": attention.logit_cap > 0,
         "a temperature by position": attention.xai_temperature_len > 0,

@@ -19,6 +19,7 @@ from sglab.layers.moe import ExpertLocation, FusedMoE, TopK, rebalance_experts
 from sglab.layers.moe.topk import Routing
 from sglab.models import CausalLM
 from sglab.serving import Engine
+from sglab.words import plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +119,7 @@ class RoutedPass:
         mode: ForwardMode's name.
         tokens, positions: int64 [T]; requests: int64 [T], each token's row of the batch.
         layers: of the model's mixtures, in order.
+        rids: of each row of the batch its request; empty where they are not known.
     """
 
     number: int
@@ -126,6 +128,7 @@ class RoutedPass:
     positions: torch.Tensor
     requests: torch.Tensor
     layers: list[Routed]
+    rids: tuple[str, ...] = ()
 
 
 class Spread(NamedTuple):
@@ -160,8 +163,9 @@ class RoutingRun:
     def described(self) -> tuple[str, str]:
         """A title and its sizes, for lists."""
         tokens = sum(len(one.tokens) for one in self.passes)
-        sizes = f"{len(self.mixtures)} mixtures of {self.mixtures[0].num_experts} experts"
-        return f"routing of {self.model}", f"{sizes}, {len(self.passes)} passes, {tokens} tokens"
+        mixtures, experts = plural(len(self.mixtures), "mixture"), plural(self.mixtures[0].num_experts, "expert")
+        passes = plural(len(self.passes), "pass", "passes")
+        return f"routing of {self.model}", f"{mixtures} of {experts}, {passes}, {plural(tokens, 'token')}"
 
     @property
     def load(self) -> torch.Tensor:
@@ -270,7 +274,8 @@ def _begins(run: RoutingRun) -> Any:
         input_ids, positions, batch = args[0], args[1], args[2]
         ids = input_ids.detach().cpu().clone()
         where = positions.detach().cpu().clone()
-        run.passes.append(RoutedPass(len(run.passes), batch.forward_mode.name, ids, where, _rows(batch, len(ids)), []))
+        mode, requests, rids = batch.forward_mode.name, _rows(batch, len(ids)), tuple(batch.rids or ())
+        run.passes.append(RoutedPass(len(run.passes), mode, ids, where, requests, [], rids))
 
     return hook
 

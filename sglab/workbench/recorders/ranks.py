@@ -19,6 +19,7 @@ from sglab.layers.collectives import Collective, CollectiveLog, PassStart
 from sglab.layers.shards import Shard
 from sglab.serving import Engine
 from sglab.serving.ranks import RankDiedError
+from sglab.words import plural
 from sglab.workbench.batch import Batch
 from sglab.workbench.prompt_batch import prompt_batch
 
@@ -105,7 +106,8 @@ class RanksRun:
 
     def described(self) -> tuple[str, str]:
         """A title and its sizes, for lists."""
-        return f"{self.size} ranks", f"{self.title}, {len(self.passes)} passes, {len(self.joints)} collectives"
+        passes, joints = plural(len(self.passes), "pass", "passes"), plural(len(self.joints), "collective")
+        return plural(self.size, "rank"), f"{self.title}, {passes}, {joints}"
 
     def of_pass(self, step: int) -> list[Joint]:
         return [joint for joint in self.joints if joint.step == step]

@@ -15,6 +15,7 @@ from sglab.engine.errors import BadArgumentError
 from sglab.engine.speculation import Tree
 from sglab.serving.drafters import Candidates
 from sglab.serving.speculative_worker import SpeculativeWorker, Verification
+from sglab.words import plural
 from sglab.workbench.recorders.verify_pages import PoolState, pool_state
 
 if TYPE_CHECKING:
@@ -125,8 +126,8 @@ class SpeculationRun:
 
     def described(self) -> tuple[str, str]:
         """A title and its sizes, for lists."""
-        kept = f"{self.accepted} of {self.drafted} drafts kept"
-        return f"{self.algorithm} speculation", f"{self.model}, {len(self.passes)} passes, {kept}"
+        kept = f"{self.accepted} of {plural(self.drafted, 'draft')} kept"
+        return f"{self.algorithm} speculation", f"{self.model}, {plural(len(self.passes), 'pass', 'passes')}, {kept}"
 
     @property
     def drafted(self) -> int:

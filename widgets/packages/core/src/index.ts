@@ -24,6 +24,7 @@ export { formatLengths, parseLengths } from "./lengths";
 export { missedMoment, selectTold } from "./mirror";
 export { pictureOf, pixelsOf } from "./picture";
 export { pixelRatio } from "./pixels";
+export { keepPlace } from "./place";
 export { failure, followRun } from "./recorded";
 export { type Facet, requestsOf, type SelectionStore, sameSelection } from "./selection";
 export { type WhenInSight, whenInSight } from "./sight";

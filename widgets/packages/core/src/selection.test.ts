@@ -77,6 +77,8 @@ test("a request keeps its name where it has another number", () => {
   expect(batch.value).toEqual({ page: 2 }); // it has no such request
   store.set({ request: 1 }); // by a widget whose requests have no names
   expect(batch.value).toEqual({ request: 1 });
+  engine.set({ request: 2 });
+  expect(requestsOf(() => [], store).value.request).toBe(2); // one without names has its numbers
   batch.set({ page: 4 });
   expect(store.value).toEqual({ page: 4 });
 });

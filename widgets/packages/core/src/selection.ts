@@ -71,13 +71,14 @@ export function momentsOf(launch: string, store: SelectionStore): SelectionStore
 
 /**
  * The store as a widget sees it whose requests have names: elsewhere the same request may have another number, and the same
- * number may be another request. `names` gives the widget's own, in their order.
+ * number may be another request. `names` gives the widget's own, in their order; none, where it has no names.
  */
 export function requestsOf(names: () => readonly string[], store: SelectionStore): SelectionStore {
   let [raw, listed, own]: [Selection, readonly string[], Selection] = [{}, [], {}];
   const seen = (value: Selection): Selection => {
     if (value.rid === undefined) return value;
     const now = names();
+    if (now.length === 0) return value; // numbers are all that it has
     if (value === raw && now === listed) return own;
     [raw, listed, own] = [value, now, numbered(value, now.indexOf(value.rid))];
     return own;

@@ -142,7 +142,7 @@ function render({ el, source, selection, disposer }: Context<typeof DRAFT_TREE>)
         h(
           "option",
           { value: i },
-          `${name} · ${format.count(accepted)} of ${format.count(drafted)} drafts kept`,
+          `${name} · ${format.count(accepted)} of ${format.plural(drafted, "draft")} kept`,
         ),
       );
       request.replaceChildren(...(source.live ? all : all.slice(read.request, read.request + 1)));

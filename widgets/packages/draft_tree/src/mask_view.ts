@@ -119,7 +119,8 @@ export class MaskView {
     if (!this.#shown) return undefined;
     const { pass, standing } = this.#shown;
     if (row >= standing.masked) return `node ${row}: its row is not made yet`;
-    if (column === PREFIX) return `node ${row} sees all ${pass.prefix} tokens before the tree`;
+    if (column === PREFIX)
+      return `node ${row} sees ${pass.prefix === 1 ? "the token" : `all ${pass.prefix} tokens`} before the tree`;
     const other = column - 1;
     if (other === row) return `node ${row} sees itself`;
     return sees(pass, row, other)

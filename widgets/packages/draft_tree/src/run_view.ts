@@ -87,7 +87,7 @@ export class RunView {
   #describe(at: number): string | undefined {
     const pass = this.#passes[at];
     if (!pass) return undefined;
-    return `pass ${pass.number}: ${format.plural(pass.gained, "token")}, ${pass.accepted} of ${pass.nodes.length - 1} drafts kept`;
+    return `pass ${pass.number}: ${format.plural(pass.gained, "token")}, ${pass.accepted} of ${format.plural(pass.nodes.length - 1, "draft")} kept`;
   }
 }
 
@@ -98,5 +98,5 @@ export function summary(passes: readonly Pass[]): string {
   const gained = passes.reduce((sum, pass) => sum + pass.gained, 0);
   const mean = passes.length ? gained / passes.length : 0;
   const share = drafted ? accepted / drafted : 0;
-  return `${format.count(accepted)} of ${format.count(drafted)} drafts kept (${format.percent(share)}) · ${mean.toFixed(2)} tokens per pass; plain decoding has 1`;
+  return `${format.count(accepted)} of ${format.plural(drafted, "draft")} kept (${format.percent(share)}) · ${mean.toFixed(2)} tokens per pass; plain decoding has 1`;
 }

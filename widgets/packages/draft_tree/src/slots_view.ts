@@ -1,6 +1,6 @@
 // KV slots of the tree before and after compaction: kept rows follow the prefix, the others are given back.
 
-import { cutText, h, s, tokenText } from "@sglab/core";
+import { cutText, format, h, s, tokenText } from "@sglab/core";
 import type { Pass } from "./data";
 import type { Standing } from "./steps";
 
@@ -103,5 +103,5 @@ function cell(
 
 function describe(pass: Pass): string {
   const moves = pass.nodes.filter(({ movedTo }) => movedTo >= 0).length;
-  return `KV slots of pass ${pass.number}: ${pass.accepted + 1} rows kept, ${moves} of them moved`;
+  return `KV slots of pass ${pass.number}: ${format.plural(pass.accepted + 1, "row")} kept, ${moves} of them moved`;
 }

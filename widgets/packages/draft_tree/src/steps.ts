@@ -1,6 +1,6 @@
 // Every verification as moments: build, mask, verify, accept, compact.
 
-import { type Track, tokenText } from "@sglab/core";
+import { format, type Track, tokenText } from "@sglab/core";
 import type { Pass, Recorded } from "./data";
 import { probability } from "./words";
 
@@ -148,10 +148,10 @@ export class Steps {
         return head + built(pass, moment.node, text);
       case "mask": {
         const seen = (node?.depth ?? 0) + 1;
-        return `${head}node ${moment.node} sees the ${pass.prefix} tokens before it and ${seen === 1 ? "itself" : `${seen} nodes, its ancestors and itself`}.`;
+        return `${head}node ${moment.node} sees the ${format.plural(pass.prefix, "token")} before it and ${seen === 1 ? "itself" : `${seen} nodes, its ancestors and itself`}.`;
       }
       case "verify":
-        return `${head}one pass of the target over ${pass.nodes.length} nodes: it says a token after each.`;
+        return `${head}one pass of the target over ${format.plural(pass.nodes.length, "node")}: it says a token after each.`;
       case "accept":
         if (child && moment.matches)
           return `${head}after node ${moment.node} the target says ${text(node?.chosen ?? 0)}, which node ${moment.child} holds: kept.`;

@@ -1,6 +1,6 @@
 // The tree: a box per node with its token, below it what the target says there, accepted edges thick.
 
-import { cutText, h, s, type Tooltip, tokenText } from "@sglab/core";
+import { cutText, format, h, s, type Tooltip, tokenText } from "@sglab/core";
 import type { Pass } from "./data";
 import { placeNodes } from "./layout";
 import type { Standing } from "./steps";
@@ -77,7 +77,7 @@ export class TreeView {
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.setAttribute(
       "aria-label",
-      `Draft tree of pass ${pass.number}: ${pass.nodes.length} nodes, ${columns - 1} levels of drafts`,
+      `Draft tree of pass ${pass.number}: ${format.plural(pass.nodes.length, "node")}, ${format.plural(columns - 1, "level")} of drafts`,
     );
     this.element.style.height = `${Math.max(ROW.least * 2, shown.height)}px`;
     const x = (node: number) => EDGE + (places[node]?.column ?? 0) * column;

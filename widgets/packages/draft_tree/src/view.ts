@@ -1,6 +1,6 @@
 // The picture: the tree beside its mask and arrays, the slots below, and the run.
 
-import { type Disposer, type Frame, h, Tabs, type Theme } from "@sglab/core";
+import { type Disposer, type Frame, format, h, Tabs, type Theme } from "@sglab/core";
 import { ArraysView } from "./arrays_view";
 import type { Pass, Recorded } from "./data";
 import { nodeDetails, nodeFacts, passFacts } from "./details";
@@ -81,7 +81,7 @@ export function makeView(
     const width = frame.view.clientWidth;
     const height = Math.max(LEAST, Math.min(MOST, wanted(recorded), frame.room() - BESIDE));
     const share = width >= TWO_COLUMNS ? 0.6 : 1;
-    treeTitle.textContent = `Tree of pass ${pass.number}, after ${pass.prefix} tokens`;
+    treeTitle.textContent = `Tree of pass ${pass.number}, after ${format.plural(pass.prefix, "token")}`;
     tree.draw({ pass, standing, selected, texts: recorded.texts, width: width * share - 24, height });
     arrays.element.style.maxHeight = `${height - TABS + MASK_LOWER}px`;
     mask.draw({ pass, standing, selected, height: height - TABS + MASK_LOWER });

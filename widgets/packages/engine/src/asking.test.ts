@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { oneAtATime, stepsAsked } from "./asking";
+import { gathered, oneAtATime, stepsAsked } from "./asking";
 
 function frame() {
   const said: string[] = [];
@@ -86,4 +86,23 @@ test("steps that come faster than the answers add up", async () => {
   answers.shift()?.();
   await back;
   expect([asked.at(-1), shown]).toEqual([3, 3]);
+});
+
+test("what is changed while Python works is asked for afterwards, not dropped", async () => {
+  const asked: object[] = [];
+  const ends: (() => void)[] = [];
+  const ask = gathered(oneAtATime(frame()), (change: { step?: number; layer?: number }) => {
+    asked.push(change);
+    return new Promise<void>((resolve) => ends.push(resolve));
+  });
+  const first = ask({ step: 1 });
+  void ask({ layer: 2 });
+  void ask({ step: 3 });
+  expect(asked).toEqual([{ step: 1 }]);
+  ends[0]?.();
+  await Promise.resolve().then(() => new Promise((done) => setTimeout(done)));
+  expect(asked).toEqual([{ step: 1 }, { layer: 2, step: 3 }]);
+  ends[1]?.();
+  await first;
+  expect(asked).toHaveLength(2);
 });

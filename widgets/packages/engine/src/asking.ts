@@ -43,6 +43,23 @@ export function oneAtATime(frame: Pick<Frame, "root" | "notify" | "clearNotice">
   };
 }
 
+/** Asks for changes. What is changed while Python works on others is asked for afterwards, all at once. */
+export function gathered<Change extends object>(asking: Asking, call: (change: Change) => Promise<unknown>) {
+  let waiting: Change | undefined;
+  return async (change: Change): Promise<void> => {
+    if (asking.busy) {
+      waiting = { ...waiting, ...change };
+      return;
+    }
+    for (let next: Change | undefined = change; next; ) {
+      const now: Change = next;
+      await asking.run(() => call(now));
+      next = waiting;
+      waiting = undefined;
+    }
+  };
+}
+
 /** Steps through what Python shows one at a time. Steps that come faster than it answers add up: it then goes to where they lead.
  *
  * Args:

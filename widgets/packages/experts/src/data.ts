@@ -24,6 +24,8 @@ export interface Recorded {
   rule: Rule;
   texts: Record<string, string>;
   tokens: Token[];
+  /** Of the requests, by row of the batch; empty: they have none. */
+  names: readonly string[];
   logits: Numbers;
   scores: Numbers;
   bias: Numbers;
@@ -63,13 +65,15 @@ export async function readRun(source: ExpertsSource): Promise<Recorded> {
   const shown = source.get("shown");
   const rule = source.get("rule");
   const tokens = at("tokens");
+  const passes = source.get("passes");
   const spread = (name: "even" | "eplb"): Spread => ({
     physical: Array.from(at(`${name}.physical`)),
     rankLoad: Array.from(at(`${name}.load`)),
   });
   return {
     shown,
-    passes: source.get("passes"),
+    passes,
+    names: passes[shown.step]?.rids ?? [],
     layers: source.get("layers"),
     rule,
     texts: source.get("texts"),

@@ -13,12 +13,13 @@ import {
   legendMark,
   legendScale,
   makeFrame,
+  requestsOf,
   type TourStep,
   Transport,
   watchTheme,
   whenInSight,
 } from "@sglab/core";
-import { oneAtATime, stepsAsked } from "@sglab/engine/asking";
+import { gathered, oneAtATime, stepsAsked } from "@sglab/engine/asking";
 import { cssGradient, NAN_COLOR } from "@sglab/memory/cividis";
 import { highest } from "./routing_view";
 import "@sglab/engine/engine_style";
@@ -28,6 +29,7 @@ import { type Recorded, readRun } from "./data";
 import { Steps } from "./steps";
 import { makeView } from "./view";
 
+const NONE: readonly string[] = [];
 const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: no token is routed." },
   { key: "ArrowRight", text: "to take the next step of a token: scores, bias, groups, choice, weights." },
@@ -62,7 +64,8 @@ const legendOf = (read: Recorded): LegendItem[] => [
     : []),
 ];
 
-function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): void {
+function render({ el, source, selection: shared, disposer }: Context<typeof EXPERTS>): void {
+  const selection = requestsOf(() => recorded?.names ?? NONE, shared);
   let recorded: Recorded | undefined;
   let steps: Steps | undefined;
   let token: number | undefined;
@@ -89,7 +92,7 @@ function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): v
   });
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
   const asking = oneAtATime(frame, { refused: () => recorded && controls.show(recorded) });
-  const ask = (change: Partial<Shown>) => asking.run(() => source.call("show", change));
+  const ask = gathered(asking, (change: Partial<Shown>) => source.call("show", change));
   const controls = makeControls(disposer, (change) => void ask(change));
   if (source.live) {
     frame.toolbar.append(...controls.parts);

@@ -26,6 +26,8 @@ export interface PassInfo {
   number: number;
   mode: string;
   tokens: number;
+  /** Of each row of the batch its request; empty or absent: they have no names. */
+  rids?: string[];
 }
 
 export interface LayerInfo {

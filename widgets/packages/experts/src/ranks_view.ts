@@ -110,7 +110,7 @@ function drawRanks(svg: SVGSVGElement, spread: Spread, load: readonly number[], 
     for (const { expert, load: share, copies } of segments) {
       const wide = share * scale;
       const shown = lookOf(expert, dark);
-      const told = `expert ${expert} on rank ${rank}: ${share.toFixed(copies > 1 ? 1 : 0)} choices${copies > 1 ? `, one of ${copies} copies` : ""}`;
+      const told = `expert ${expert} on rank ${rank}: ${share.toFixed(copies > 1 ? 1 : 0)} ${share === 1 && copies === 1 ? "choice" : "choices"}${copies > 1 ? `, one of ${copies} copies` : ""}`;
       const group = s("g", {
         class: "sex-segment",
         "data-expert": expert,

@@ -16,15 +16,23 @@ import { colorOf, inkFor } from "@sglab/memory/cividis";
 import type { Numbers } from "@sglab/protocol";
 import { choiceScore, choicesOf, groupOf, keepsGroup, type Recorded } from "./data";
 import { lookedAt, type Standing } from "./steps";
-import { tokenName } from "./words";
+import { requestName, tokenName } from "./words";
 
 const HEIGHT = 22;
-const LEFT = 104;
+const LEFT = 104; // with "r3"
+const LETTER = 6;
+const NAME = 12; // letters of a request's name at most
 const TOP = 22;
 const WIDEST = 46;
 const LEAST = 12;
 const WITH_WEIGHT = 24;
 const SCROLLBAR = 16;
+
+/** Room for a token and whose it is. */
+function leftOf({ names }: Recorded): number {
+  const longest = names.reduce((most, name) => Math.max(most, Math.min(NAME, name.length)), 2);
+  return LEFT + (longest - 2) * LETTER;
+}
 
 export interface RoutingShown {
   recorded: Recorded;
@@ -67,12 +75,14 @@ export class RoutingView {
     const { recorded, width, height, standing } = shown;
     const { experts } = recorded.rule;
     if (before?.recorded !== recorded) this.#top = highest(recorded.scores);
-    const cellWidth = Math.max(LEAST, Math.min(WIDEST, Math.floor((width - LEFT - SCROLLBAR) / experts)));
+    const left = leftOf(recorded);
+    const cellWidth = Math.max(LEAST, Math.min(WIDEST, Math.floor((width - left - SCROLLBAR) / experts)));
     const { geometry } = this.grid;
     const same =
       geometry.rows === recorded.tokens.length &&
       geometry.columns === experts &&
       geometry.cellWidth === cellWidth &&
+      geometry.headerWidth === left &&
       geometry.maxHeight === height;
     if (same) this.grid.redraw();
     else
@@ -81,7 +91,7 @@ export class RoutingView {
         columns: experts,
         cellWidth,
         cellHeight: HEIGHT,
-        headerWidth: LEFT,
+        headerWidth: left,
         headerHeight: TOP,
         maxHeight: height,
       });
@@ -200,7 +210,11 @@ export class RoutingView {
     context.fillStyle = theme.muted;
     context.font = `11px ${theme.uiFont}`;
     context.textAlign = "right";
-    context.fillText(`r${one.request} @${one.position}`, x + LEFT - 5, y + height / 2);
+    context.fillText(
+      `${cutText(requestName(recorded, one.request), NAME)} @${one.position}`,
+      x + leftOf(recorded) - 5,
+      y + height / 2,
+    );
     context.textAlign = "left";
   }
 

@@ -25,6 +25,7 @@ function recorded(change: Partial<Recorded["rule"]> = {}): Recorded {
       ...change,
     },
     texts: { 65: "A" },
+    names: ["chat-3"],
     tokens: [0, 1, 2].map((position) => ({ token: 65, position, request: 0 })),
     logits: Float32Array.of(1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1),
     scores: Float32Array.of(0.7, 0.5, 0.5, 0.5, 0.5, 0.7, 0.5, 0.5, 0.5, 0.5, 0.5, 0.7),
@@ -78,9 +79,9 @@ describe("moments", () => {
     const steps = new Steps(recorded());
     const all = Array.from({ length: steps.moments.length + 1 }, (_, i) => steps.describe(i));
     expect(all[3]).toBe(
-      "Token 0 “A” of r0, position 0: group 0 is the best of 2; the experts of the others are out.",
+      "Token 0 “A” of chat-3, position 0: group 0 is the best of 2; the experts of the others are out.",
     );
-    expect(all[4]).toBe("Token 0 “A” of r0, position 0: the best 1 are e1 (0.600).");
+    expect(all[4]).toBe("Token 0 “A” of chat-3, position 0: the best 1 are e1 (0.600).");
     expect(all[5]).toContain("weights e1 1.000: scores without bias over their sum.");
     const [plain] = [new Steps(recorded({ biased: false }))];
     expect(plain.describe(4)).toContain("weights e1 1.000: scores over their sum.");

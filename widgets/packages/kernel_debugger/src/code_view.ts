@@ -77,7 +77,7 @@ export class CodeView {
         h(
           "option",
           { value: i },
-          `${name} · ${format.count(count)} instructions${available ? "" : " · not found"}`,
+          `${name} · ${format.plural(count, "instruction")}${available ? "" : " · not found"}`,
         ),
       ),
     );
@@ -94,7 +94,11 @@ export class CodeView {
     );
     this.ptx.head.append(
       h("span", { class: "kd-side-name" }, "PTX"),
-      h("span", { class: "kd-hint" }, `${module} · ${target} · ${format.count(instructions)} instructions`),
+      h(
+        "span",
+        { class: "kd-hint" },
+        `${module} · ${target} · ${format.plural(instructions, "instruction")}`,
+      ),
     );
     this.source.finishHead();
     this.ptx.finishHead();

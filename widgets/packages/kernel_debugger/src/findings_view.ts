@@ -37,7 +37,7 @@ function failurePart(state: State, code: CodeModel, events: FindingEvents): HTML
   const go = h(
     "button",
     { type: "button", class: "kd-link" },
-    `after ${format.count(failure.position)} instructions`,
+    `after ${format.plural(failure.position, "instruction")}`,
   );
   go.addEventListener("click", () => events.seek(failure.position + 1));
   const card = h(

@@ -3,6 +3,7 @@
 import {
   type Disposer,
   type Frame,
+  format,
   h,
   historyOf,
   type KeyBinding,
@@ -406,7 +407,7 @@ export function makeView({
       if (!live)
         frame.notify(
           "info",
-          `A saved page: it holds ${driver.backend.positions?.length ?? 0} moments and steps between them. What saved it, a notebook or sglab step, runs the launch further.`,
+          `A saved page: it holds ${format.plural(driver.backend.positions?.length ?? 0, "moment")} and steps between them. What saved it, a notebook or sglab step, runs the launch further.`,
         );
     },
     keys: () =>

@@ -164,7 +164,7 @@ export class WarpsView {
 }
 
 function titleOf(state: State, warp: Warp, group: Group | undefined, code: CodeModel): string {
-  const executed = `${format.count(warp.executed)} instructions executed`;
+  const executed = `${format.plural(warp.executed, "instruction")} executed`;
   if (!group) return `${warpName(warp)}: ${executed}`;
   const [pc, , wait, key] = group;
   const address =

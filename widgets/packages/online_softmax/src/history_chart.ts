@@ -1,6 +1,6 @@
 // One small chart: a value after every tile, with its axes, beside the right formula's.
 
-import { s } from "@sglab/core";
+import { format, s } from "@sglab/core";
 import type { Recorded } from "./data";
 
 const HEIGHT = 98;
@@ -57,7 +57,7 @@ export function drawChart(recorded: Recorded, done: number, chart: Chart, width:
     height: HEIGHT,
     viewBox: `0 0 ${width} ${HEIGHT}`,
     role: "img",
-    "aria-label": `${chart.title} after ${done} of ${steps} tiles: ${done ? chart.text(chart.value(done - 1)) : "nothing yet"}`,
+    "aria-label": `${chart.title} after ${done} of ${format.plural(steps, "tile")}: ${done ? chart.text(chart.value(done - 1)) : "nothing yet"}`,
   });
   svg.append(
     s("rect", { x: LEFT, y: 0.5, width: width - LEFT - 0.5, height: HEIGHT - BOTTOM, class: "sgs-plot" }),

@@ -1,6 +1,6 @@
 // OnlineSoftmax: a head's scores arrive tile by tile, splits leave partials, partials merge; rightly or not.
 
-import type { ONLINE_SOFTMAX, Question } from "./protocol";
+import type { ONLINE_SOFTMAX, Place, Question } from "./protocol";
 import "./online_softmax.css";
 import {
   type Context,
@@ -10,9 +10,11 @@ import {
   framed,
   h,
   historyOf,
+  keepPlace,
   type LegendItem,
   legendMark,
   makeFrame,
+  requestsOf,
   type TourStep,
   Transport,
   watchTheme,
@@ -27,6 +29,7 @@ import { HELD } from "./results";
 import { selectionOf, splitOf } from "./selected";
 import { makeView } from "./view";
 
+const NONE: readonly string[] = [];
 const TOUR: TourStep[] = [
   { key: "ArrowRight", text: "to take in the next tile of keys: the equations show its numbers." },
   { key: "]", text: "to finish the split: it leaves a partial, O and its LSE." },
@@ -43,8 +46,10 @@ const LEGEND = (): LegendItem[] => [
   { label: "strips: orange above 0, blue below" },
 ];
 
-function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTMAX>): void {
+function render({ el, source, selection: shared, disposer }: Context<typeof ONLINE_SOFTMAX>): void {
+  const selection = requestsOf(() => model.recorded?.info.names ?? NONE, shared);
   let asking = false;
+  let opened = false;
   let waiting: Partial<Question> | undefined; // chosen meanwhile
   const transport = new Transport();
 
@@ -53,9 +58,16 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
   };
   const model = new Model(transport, selectedSplit, () => {
     if (model.recorded) controls.show(model.choices, model.recorded);
+    if (opened) moved();
     draw.schedule();
   });
   const { choices } = model;
+  const moved = keepPlace(
+    { live: source.live, connection: () => source.connection },
+    disposer,
+    () => model.place,
+    (place) => source.set("place", place),
+  );
   const history = historyOf(disposer);
 
   const frame = makeFrame(el, disposer, {
@@ -123,7 +135,7 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
     view.draw(transport.position, selectedSplit(), theme(), width);
     const asked = selection.value.request ?? recorded.question.request;
     other.hidden = !source.live || asked === recorded.question.request || asked >= recorded.info.batchSize;
-    other.textContent = `show request ${asked}`;
+    other.textContent = `show request ${recorded.info.names?.[asked] ?? asked}`;
   });
 
   /** Returns whether it was recorded. */
@@ -197,7 +209,12 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
       const read = await readRun(source);
       frame.setHeader(source.get("header"));
       frame.setPlaceholder(null);
+      const first = model.recorded === undefined;
       model.load(read);
+      const place = source.get("place");
+      if (first && !source.live && place?.choices) model.goTo(place as Place); // older pages have none
+      opened = true;
+      moved();
       draw.now();
     } catch (error) {
       frame.setPlaceholder(failure(source, error));
@@ -205,7 +222,12 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
   }
 
   disposer.add(() => draw.cancel());
-  disposer.add(transport.changed.on(() => draw.schedule()));
+  disposer.add(
+    transport.changed.on(() => {
+      if (opened) moved();
+      draw.schedule();
+    }),
+  );
   const inSight = whenInSight(frame.root, disposer);
   disposer.add(selection.on(() => inSight("selection", draw.schedule)));
   const resized = new ResizeObserver(() => draw.schedule());

@@ -4,6 +4,7 @@ import type { Transport } from "@sglab/core";
 import type { Choices } from "./controls";
 import type { Recorded } from "./data";
 import { type Partial as Merged, type Plan, planOf, relativeError, roots } from "./merge";
+import type { Place } from "./protocol";
 import { exactWhole, type Held, type Result, resultsOf } from "./results";
 import { PHASES, type Steps, stepsOf } from "./steps";
 
@@ -90,19 +91,27 @@ export class Model {
     this.#restate();
   }
 
-  /** What leads back to the choices, merges, partials and place of now. */
+  /** The choices, merges, partials and moment of now. */
+  get place(): Place {
+    const { plan, choices, held, transport } = this;
+    const splits = this.recorded?.splits ?? 0;
+    return { position: transport.position, splits, choices: { ...choices }, plan, held: [...held] };
+  }
+
+  /** Leads back to a place; of a run with other splits, to its choices and moment. */
+  goTo({ position, splits, choices, plan, held }: Place): void {
+    Object.assign(this.choices, choices);
+    this.armed = undefined;
+    const now = this.recorded?.splits ?? 0;
+    this.plan = now === splits ? plan : planOf(choices.order, now);
+    if (now === splits) this.held = new Map(held);
+    this.#restate();
+    this.transport.goTo(position);
+  }
+
   wayBack(): () => void {
-    const { plan, recorded, transport } = this;
-    const [choices, held, position] = [{ ...this.choices }, new Map(this.held), transport.position];
-    return () => {
-      Object.assign(this.choices, choices);
-      this.armed = undefined;
-      const same = this.recorded?.splits === recorded?.splits;
-      this.plan = same ? plan : planOf(choices.order, this.recorded?.splits ?? 0);
-      if (same) this.held = new Map(held);
-      this.#restate();
-      transport.goTo(position);
-    };
+    const { place } = this;
+    return () => this.goTo(place);
   }
 
   endOf(node: number): number {

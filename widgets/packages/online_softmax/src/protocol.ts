@@ -12,6 +12,9 @@ import {
   tensor,
   text,
 } from "@sglab/protocol";
+import type { Choices } from "./controls";
+import type { Plan } from "./merge";
+import type { Held } from "./results";
 
 export interface Question {
   request: number;
@@ -34,12 +37,28 @@ export interface RunInfo {
   kernels: string[];
   /** Why one of the others cannot, by its name; absent in older pages. */
   refused?: Record<string, string>;
+  /** The requests' names; absent in older pages. */
+  names?: string[];
   /** Scores are capped by tanh at this, in natural logits; 0 or absent: they are not. */
   logitCap?: number;
 }
 
+/** Where the reader is: a saved page opens there. */
+export interface Place {
+  position: number;
+  splits: number;
+  choices: Choices;
+  plan: Plan;
+  held: [number, Held][];
+}
+
 export const ONLINE_SOFTMAX = protocol("online_softmax", 1, COMMON, {
-  traits: { question: dict<Question>(), run: dict<RunInfo>(), progress: float() },
+  traits: {
+    question: dict<Question>(),
+    run: dict<RunInfo>(),
+    progress: float(),
+    place: dict<Partial<Place>>(),
+  },
   commands: {
     /** Records again; answers with the revision that shows it. */
     edit: command(

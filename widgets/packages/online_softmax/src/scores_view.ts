@@ -153,7 +153,7 @@ export function drawScores(
   );
   svg.setAttribute(
     "aria-label",
-    `Scores of ${format.count(scores.length)} keys, ${format.count(arrivedUntil)} arrived, from ${number(low * unit)} to ${number(high * unit)}`,
+    `Scores of ${format.plural(scores.length, "key")}, ${format.count(arrivedUntil)} arrived, from ${number(low * unit)} to ${number(high * unit)}`,
   );
 }
 

@@ -1,6 +1,6 @@
 // The tensors themselves, entry by entry: what the kernel has read and written up to where the transport is.
 
-import { type Cell, CellGrid, type Disposer, h, type Rect, revealWithin } from "@sglab/core";
+import { type Cell, CellGrid, type Disposer, format, h, type Rect, revealWithin } from "@sglab/core";
 import type { Request } from "./model";
 import { shortName } from "./names";
 import { beginOf, type Place, placeOf } from "./places";
@@ -271,11 +271,13 @@ export class ArraysView {
     const size = model.pool.page_size;
     if (!used && facts.name === "req_to_token")
       lines.push(
-        request ? `stale: ${request.name} has only ${request.seqLen} tokens` : "no request owns this row",
+        request
+          ? `stale: ${request.name} has only ${format.plural(request.seqLen, "token")}`
+          : "no request owns this row",
       );
     else if (!used)
       lines.push(
-        `padding: ${request?.name} has only ${request?.pages} pages; the kernel leaves what was here`,
+        `padding: ${request?.name} has only ${format.plural(request?.pages ?? 0, "page")}; the kernel leaves what was here`,
       );
     else if (facts.name === "req_to_token" || facts.name === "kv_indices")
       lines.push(this.#slotMeaning(value, size, request));

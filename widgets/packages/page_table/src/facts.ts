@@ -28,7 +28,7 @@ export function requestParts(shared: Shared, request: Request): Node[] {
     ["row of req_to_token", String(request.row)],
     ["KV in the pool", bytes(request.seqLen * slot_bytes)],
   ];
-  if (size > 1) rows.push(["last page", `${last} of ${size} slots used`]);
+  if (size > 1) rows.push(["last page", `${last} of ${plural(size, "slot")} used`]);
   if (request.cachedTokens) rows.push(["owned by the radix tree", plural(request.cachedTokens, "token")]);
   return [h("div", { class: "sg-heading" }, headingOf(request.name)), table(rows)];
 }

@@ -66,7 +66,7 @@ export function makePicture(tooltip: Tooltip, disposer: Disposer, pick: (node: n
       const tall = layout.rows * ROW + 8;
       svg.setAttribute("width", String(wide));
       svg.setAttribute("height", String(tall));
-      svg.setAttribute("aria-label", `A tree of ${layout.places.size - 1} nodes`);
+      svg.setAttribute("aria-label", `A tree of ${format.plural(layout.places.size - 1, "node")}`);
       root.style.height = `${Math.min(height, tall + 4)}px`;
       described = new Map();
       const lines: SVGElement[] = [];

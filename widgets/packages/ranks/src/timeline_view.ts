@@ -1,6 +1,6 @@
 // A row per rank: what it computes, how long it waits for the others, and how long bytes move.
 
-import { h, SvgPaint, s, type Tooltip, uniqueId } from "@sglab/core";
+import { format, h, SvgPaint, s, type Tooltip, uniqueId } from "@sglab/core";
 import { endOf, metAt, type Recorded, spanOf } from "./data";
 import { KIND_LOOKS } from "./looks";
 import type { Joint } from "./protocol";
@@ -75,7 +75,7 @@ export class TimelineView {
     svg.setAttribute("viewBox", `0 0 ${whole} ${height}`);
     svg.setAttribute(
       "aria-label",
-      `${joints.length} collectives of ${run.size} ranks within ${micros(last)}`,
+      `${format.plural(joints.length, "collective")} of ${format.plural(run.size, "rank")} within ${micros(last)}`,
     );
     const defs = s("defs");
     const paint = new SvgPaint(defs, uniqueId("ranks"));

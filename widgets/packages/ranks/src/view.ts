@@ -52,7 +52,7 @@ export function makeView(
     const pass = recorded.passes[recorded.step];
     const tokens = pass?.tokens.join(" + ") ?? "";
     const apart = recorded.run.dpSize > 1 && pass?.padding ? `, ${pass.padding}` : "";
-    title.textContent = `Pass ${pass?.number}, ${pass?.modes.join(" and ").toLowerCase().replaceAll("_", " ")} of ${tokens} tokens${apart}: ranks over ${axis === "time" ? "measured time" : "the order of collectives"}`;
+    title.textContent = `Pass ${pass?.number}, ${pass?.modes.join(" and ").toLowerCase().replaceAll("_", " ")} of ${tokens} ${tokens === "1" ? "token" : "tokens"}${apart}: ranks over ${axis === "time" ? "measured time" : "the order of collectives"}`;
     timeline.draw({ recorded, position, axis, width: frame.view.clientWidth });
     const height = Math.min(MOST, Math.max(LEAST, frame.room() - BESIDE - timeline.height));
     const module = recorded.joints[position - 1]?.module ?? "";

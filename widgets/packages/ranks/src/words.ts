@@ -125,8 +125,8 @@ function gathering({ shapes, ranks }: Joint, pass: PassInfo | undefined): string
   if (here < pass.rows)
     return `${start} The pass runs as two batches that take turns: this one gathers ${here} of the ${pass.rows} rows.`;
   return pass.padding === "MAX_LEN"
-    ? `${start} MAX_LEN: ${tokens} tokens, each group's padded to the longest: ${pass.rows} rows, ${pass.rows - real} of padding.`
-    : `${start} SUM_LEN: ${tokens} tokens one after another, zeros where a rank has none, summed: ${pass.rows} rows.`;
+    ? `${start} MAX_LEN: ${tokens} ${real === 1 ? "token" : "tokens"}, each group's padded to the longest: ${pass.rows} rows, ${pass.rows - real} of padding.`
+    : `${start} SUM_LEN: ${tokens} ${real === 1 ? "token" : "tokens"} one after another, zeros where a rank has none, summed: ${pass.rows} rows.`;
 }
 
 /** How bytes leave a rank. */

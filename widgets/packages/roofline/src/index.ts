@@ -7,6 +7,7 @@ import {
   type Context,
   defineWidget,
   failure,
+  format,
   framed,
   h,
   makeFrame,
@@ -230,7 +231,10 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
       yaxis.range = near.y;
     }
     plot.style.height = `${height}px`;
-    plot.setAttribute("aria-label", `Roofline of ${machine().product}: ${spots.length} points`);
+    plot.setAttribute(
+      "aria-label",
+      `Roofline of ${machine().product}: ${format.plural(spots.length, "point")}`,
+    );
     library
       .react(plot, data, layout, CONFIG)
       .then(() => {

@@ -10,8 +10,9 @@ import {
   ticksIn,
   zoomed,
 } from "./model";
+import type { Place } from "./protocol";
 import { MACHINE, mark } from "./testing/marks";
-import { intensityText, markRows, sentence, si } from "./words";
+import { duration, intensityText, markRows, sentence, si } from "./words";
 
 describe("points under a machine's roofs", () => {
   const marks = [
@@ -95,6 +96,12 @@ test("a point in words", () => {
   const rows = Object.fromEntries(markRows(timed, MACHINE, texts));
   expect(rows["its roof"]).toBe("20 TFLOP/s: 500 ns at least");
   expect(rows["of its roof"]).toBe("25 %");
+  expect([0, 1e-13, 3.2e-10, 1e-9].map(duration)).toEqual(["0 ns", "less than 0.01 ns", "0.32 ns", "1 ns"]);
+  const least = (seconds: number) => {
+    const at = { X1: { ...(timed.at.X1 as Place), seconds } };
+    return Object.fromEntries(markRows({ ...timed, at }, MACHINE, texts))["its roof"];
+  };
+  expect([3.2e-10, 1e-13].map(least)).toEqual(["20 TFLOP/s: 0.32 ns at least", "20 TFLOP/s"]);
   expect(rows.requested).toBe("2.9 MiB, 3.0 × as much: loads, stores and copies");
   expect(markRows(mark("arithmetic", 1, { at: {} }), MACHINE, texts).at(-1)).toEqual([
     "its roof",

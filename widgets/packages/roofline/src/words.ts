@@ -39,6 +39,7 @@ export function shortKind(kind: string): string {
   return SHORT[kind] ?? kind;
 }
 
+const LEAST = 0.01; // ns: who computes nothing takes no time
 const TOLERANCE = 1.001;
 const ABOVE =
   "above it, which no kernel is: the time or the counts are wrong, or its bytes came from a cache and not from memory";
@@ -75,7 +76,16 @@ export function sentence(mark: Mark, machine: string): string {
 }
 
 export function duration(seconds: number): string {
-  return format.duration(seconds * 1e9);
+  const nanoseconds = seconds * 1e9;
+  if (nanoseconds > 0 && nanoseconds < LEAST) return `less than ${LEAST} ns`;
+  return nanoseconds < 1 && nanoseconds > 0
+    ? `${nanoseconds.toPrecision(2)} ns`
+    : format.duration(nanoseconds);
+}
+
+/** "500 ns at least"; of hardly anything no time is said. */
+function leastText(seconds: number): string {
+  return seconds * 1e9 < LEAST ? "" : `: ${duration(seconds)} at least`;
 }
 
 export function markRows(mark: Mark, machine: Machine, texts: Texts): Row[] {
@@ -99,7 +109,7 @@ export function markRows(mark: Mark, machine: Machine, texts: Texts): Row[] {
       `${intensityText(place.intensity)} FLOP per byte (ridge:\u00a0${intensityText(peak / bandwidth)})`,
     ],
     ["lower roof", place.bound === "memory" ? "memory bandwidth" : `arithmetic: ${texts.pipes[place.kind]}`],
-    ["its roof", `${si(place.attainable, "FLOP/s")}: ${duration(place.seconds)} at least`],
+    ["its roof", `${si(place.attainable, "FLOP/s")}${leastText(place.seconds)}`],
   );
   if (mark.seconds !== null)
     rows.push(

@@ -147,7 +147,10 @@ export function makeCharts(): Charts {
         context.fillStyle = theme.focus;
         if (x >= LABELS) context.fillRect(x, 0, 1.5, whole);
       }
-      canvas.setAttribute("aria-label", `Tokens, KV pool and new-token ratio of ${steps} steps`);
+      canvas.setAttribute(
+        "aria-label",
+        `Tokens, KV pool and new-token ratio of ${format.plural(steps, "step")}`,
+      );
     },
     stepAt(x) {
       const step = Math.floor((x - LABELS + shown.scrolled) / shown.cell);

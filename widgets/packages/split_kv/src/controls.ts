@@ -2,7 +2,7 @@
 
 import { type Disposer, format, formatLengths, h, parseLengths } from "@sglab/core";
 import type { Edit } from "./asker";
-import type { Plans } from "./data";
+import { nameOf, type Plans } from "./data";
 import type { PlannerName } from "./protocol";
 
 export interface Controls {
@@ -111,7 +111,8 @@ export function makeControls(
       h("label", { title: graphTitle }, graph, "CUDA graph"),
       measured,
     ],
-    show({ question, lens, shown: panes }, request) {
+    show(plans, request) {
+      const { question, lens, shown: panes } = plans;
       first ??= {
         seq_lens: Array.from(lens),
         planners: panes.map(({ pane }) => pane.name),
@@ -134,7 +135,7 @@ export function makeControls(
       shownRequest = request;
       selected.label.hidden = request === undefined;
       if (request !== undefined) {
-        selected.label.firstChild?.replaceWith(`r${request}`);
+        selected.label.firstChild?.replaceWith(nameOf(plans, request));
         write(selected.input, lens[request] as number);
         selected.input.setAttribute("aria-label", `Tokens of request ${request}`);
       }

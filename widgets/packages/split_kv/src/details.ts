@@ -1,7 +1,7 @@
 // What is selected, in words: the request under the focused planner, and one of its work units.
 
 import { format, h, definitions as list } from "@sglab/core";
-import type { Work } from "./data";
+import { nameOf, type Work } from "./data";
 import type { Pane } from "./protocol";
 
 export type Row = [term: string, text: string];
@@ -11,7 +11,7 @@ export function unitRows(pane: Pane, work: Work, i: number): Row[] {
   const at = (column: keyof Omit<Work, "size">) => (work[column] as ArrayLike<number>)[i] as number;
   const tokens = at("tokenEnd") - at("tokenStart");
   const rows: Row[] = [
-    ["request", `r${at("request")}`],
+    ["request", nameOf(work, at("request"))],
     ["split", `${at("split")} of 0 … ${splitsOf(work, at("request")) - 1}`],
     [
       "KV tokens",
@@ -21,7 +21,7 @@ export function unitRows(pane: Pane, work: Work, i: number): Row[] {
     ["CTA", pane.clusterSize > 1 ? `${at("cta")} of cluster ${at("cluster")}` : String(at("cta"))],
     ["SM", pane.ctasPerSm > 1 ? `${at("sm")}, slot ${at("slot")}` : String(at("sm"))],
     ["round", `${at("wave") + 1}: the ${ordinal(at("wave") + 1)} work unit there`], // as the marks count them
-    ["modelled time", `${format.count(at("start"))} to ${format.count(at("end"))} KV tokens`],
+    ["modelled time", `${format.count(at("start"))} to ${format.plural(at("end"), "KV token")}`],
   ];
   return rows;
 }
@@ -55,7 +55,7 @@ export function requestRows(pane: Pane, work: Work, request: number, length: num
     ["splits", String(splitsOf(work, request))],
     ["head blocks", `${blocks.size}, each ${pane.headBlockIs}`],
     ["SMs", String(sms.size)],
-    ["modelled time", `${format.count(first)} to ${format.count(last)} KV tokens`],
+    ["modelled time", `${format.count(first)} to ${format.plural(last, "KV token")}`],
   ];
 }
 

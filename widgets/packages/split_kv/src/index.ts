@@ -10,11 +10,13 @@ import {
   framed,
   h,
   historyOf,
+  keepPlace,
   type LegendItem,
   legendMark,
   lookOf,
   makeFrame,
   makeTooltip,
+  requestsOf,
   revealWithin,
   Tabs,
   type TourStep,
@@ -26,7 +28,7 @@ import type { Numbers, Selection } from "@sglab/protocol";
 import { arrayList } from "./arrays";
 import { type Edit, makeAsker } from "./asker";
 import { makeControls } from "./controls";
-import { type Plans, plansOf, readPlans } from "./data";
+import { nameOf, namesOf, type Plans, plansOf, readPlans } from "./data";
 import { definitions, requestRows, unitRows } from "./details";
 import { lengthBars } from "./lengths";
 import { locate, selectionOf } from "./locate";
@@ -37,11 +39,13 @@ import { caution, totalsTable } from "./totals";
 const ARRAYS_AFTER_MS = 150;
 const HINT = "Press a bar or a work unit, or the ↓ key, to select a request and see where it goes.";
 
-function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): void {
+function render({ el, source, selection: shared, disposer }: Context<typeof SPLIT_KV>): void {
+  const selection = requestsOf(() => namesOf(source), shared);
   const planners = source.get("planners");
   let plans: Plans | undefined;
   let planned: Numbers = new Int32Array(); // the lengths that the shown plans are of: the bars' are ahead of them in a drag
   let timeline: Timeline | undefined;
+  let opened = false;
   let focused = 0;
   let picked = -1;
   let shownLegend = "";
@@ -77,7 +81,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     (edit) => source.call("edit", { ...edit }),
     (answer, asked, waiting) => {
       knownRevision = answer.revision;
-      const next = plansOf(answer);
+      const next = plansOf(answer, namesOf(source));
       // what was dragged meanwhile stays as it is: Python hears of it next
       show(next, waiting?.seq_lens);
       const milliseconds = performance.now() - asked;
@@ -238,7 +242,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     if (!plans || !shown?.work || request === undefined || request >= plans.lens.length) return;
     const length = plans.lens[request] as number;
     frame.details.replaceChildren(
-      definitions(`Request r${request}`, requestRows(shown.pane, shown.work, request, length)),
+      definitions(`Request ${nameOf(plans, request)}`, requestRows(shown.pane, shown.work, request, length)),
     );
     const unit = picked >= 0 ? picked : locate(shown.work, chosen())[0];
     if (unit !== undefined)
@@ -259,7 +263,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     paintLengths();
     panes.paint(theme(), timeline.momentOf(transport.position), chosen(), frame.room());
     const { dark } = theme();
-    const legend = `${plans.lens.length} ${dark}`;
+    const legend = `${plans.lens.length} ${dark} ${plans.names.slice(0, NAMED)} ${plans.names.at(-1)}`;
     if (legend !== shownLegend) frame.setLegend(legendOf(plans, dark));
     shownLegend = legend;
   });
@@ -293,8 +297,11 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     clearTimeout(arraysTimer);
     if (first) showArrays();
     else arraysTimer = setTimeout(showArrays, ARRAYS_AFTER_MS); // not between two steps of a drag
-    transport.load(timeline.track, atEnd ? timeline.track.length : transport.position);
+    const kept = first && !source.live ? source.get("place")?.position : undefined;
+    transport.load(timeline.track, kept ?? (atEnd ? timeline.track.length : transport.position));
     if (first) transport.setGranularity("round");
+    opened = true;
+    moved();
     draw.now();
   }
 
@@ -307,7 +314,18 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     }
   }
 
-  disposer.add(transport.changed.on(() => draw.schedule()));
+  const moved = keepPlace(
+    { live: source.live, connection: () => source.connection },
+    disposer,
+    () => (transport.position < transport.track.length ? { position: transport.position } : {}),
+    (place) => source.set("place", place),
+  );
+  disposer.add(
+    transport.changed.on(() => {
+      if (opened) moved();
+      draw.schedule();
+    }),
+  );
   const inSight = whenInSight(frame.root, disposer);
   disposer.add(
     selection.on((value, origin) => {
@@ -359,14 +377,15 @@ function beforeEdit({ lens, shown, question }: Plans, edit: Edit): Edit {
 
 const NAMED = 8; // requests in the legend
 
-function legendOf({ lens }: Plans, dark: boolean): LegendItem[] {
+function legendOf(plans: Plans, dark: boolean): LegendItem[] {
+  const { lens } = plans;
   const requests = Array.from({ length: Math.min(NAMED, lens.length) }, (_, i) => ({
-    label: `r${i}`,
+    label: nameOf(plans, i),
     look: lookOf(i, dark),
   }));
   return [
     ...requests,
-    ...(lens.length > NAMED ? [{ label: `… r${lens.length - 1}` }] : []),
+    ...(lens.length > NAMED ? [{ label: `… ${nameOf(plans, lens.length - 1)}` }] : []),
     { label: "every other split is paler, what has not begun palest" },
     { label: "no work", mark: legendMark("shade") },
     { label: "the last CTA ends", mark: legendMark("dashes") },

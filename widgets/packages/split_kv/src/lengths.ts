@@ -2,7 +2,7 @@
 
 import { type Disposer, format, h, type Theme } from "@sglab/core";
 import { barLayout, requestAt, topFor } from "./bars";
-import type { Plans, Work } from "./data";
+import { nameOf, type Plans, type Work } from "./data";
 import { paintBars } from "./paint_bars";
 
 const HEIGHT = 96;
@@ -38,7 +38,9 @@ export function lengthBars(
     if (!held) {
       const request = at(event);
       canvas.title =
-        request >= 0 ? `r${request}: ${format.plural(plans?.lens[request] as number, "KV token")}` : "";
+        plans && request >= 0
+          ? `${nameOf(plans, request)}: ${format.plural(plans.lens[request] as number, "KV token")}`
+          : "";
       return;
     }
     const up = held.y - event.clientY;
@@ -68,7 +70,7 @@ export function lengthBars(
         "aria-label",
         `Lengths of ${format.plural(next.lens.length, "request")}, at most ${format.count(longest)} KV tokens.${hint}`,
       );
-      paintBars(canvas, layout, next.lens, focused, theme, selected);
+      paintBars(canvas, layout, next.lens, next, focused, theme, selected);
     },
   };
 }

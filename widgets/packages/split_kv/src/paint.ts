@@ -2,7 +2,7 @@
 
 import { HATCHED_FROM, lookOf, sharedPaint, sizeCanvas, type Theme } from "@sglab/core";
 import type { Selection } from "@sglab/protocol";
-import type { Work } from "./data";
+import { nameOf, type Work } from "./data";
 import { AXIS_HEIGHT, type GanttLayout, RIGHT, rowOf, xOf } from "./gantt";
 import type { Pane } from "./protocol";
 
@@ -109,9 +109,10 @@ function labelWork(
     const width = xOf(layout, work.end[i] as number) - x;
     if (width < 44 || (only !== undefined && work.request[i] !== only)) continue;
     const look = lookOf(work.request[i] as number, theme.dark);
-    const text = `r${work.request[i]}·s${work.split[i]}`;
+    const text = `${nameOf(work, work.request[i] as number)}·s${work.split[i]}`;
     const y = layout.plot.y + (rowOf(work, i, pane.ctasPerSm) + 0.5) * layout.rowHeight;
     const box = context.measureText(text).width + 4;
+    if (box > width) continue; // a long name
     context.fillStyle = look.fill;
     context.fillRect(x + 2, y - 6, box, 12);
     context.fillStyle = look.ink;

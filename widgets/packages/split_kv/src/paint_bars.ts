@@ -3,7 +3,7 @@
 import { HATCHED_FROM, lookOf, sharedPaint, sizeCanvas, type Theme } from "@sglab/core";
 import type { Numbers } from "@sglab/protocol";
 import { type BarLayout, barOf, cutsOf, LABEL_HEIGHT, labelEvery, RIGHT } from "./bars";
-import type { Work } from "./data";
+import { type Named, nameOf, type Work } from "./data";
 
 const CUT_APART = 3.5; // px: closer cuts would hide the bar
 
@@ -11,6 +11,7 @@ export function paintBars(
   canvas: HTMLCanvasElement,
   layout: BarLayout,
   lens: Numbers,
+  named: Named,
   work: Work | null,
   theme: Theme,
   selected: number | undefined,
@@ -59,17 +60,20 @@ export function paintBars(
       plot.x - 5,
       plot.y + plot.height * (1 - part) + (part === 1 ? 4 : 0),
     );
-  labelBars(context, layout, lens.length, theme);
+  labelBars(context, layout, lens.length, named, theme);
 }
 
 function labelBars(
   context: CanvasRenderingContext2D,
   layout: BarLayout,
   requests: number,
+  named: Named,
   theme: Theme,
 ): void {
   const { plot, column, gap } = layout;
-  const wide = context.measureText(`r${requests - 1}`).width;
+  const labels = Array.from({ length: requests }, (_, request) => nameOf(named, request));
+  const longest = labels.reduce((most, each) => (each.length >= most.length ? each : most), "");
+  const wide = context.measureText(longest).width;
   const every = labelEvery(column, wide);
   context.fillStyle = theme.muted;
   context.textBaseline = "top";
@@ -77,7 +81,7 @@ function labelBars(
   for (let request = 0; request < requests; request += every) {
     const x = plot.x + request * column + (every > 1 ? 0 : (column - gap) / 2);
     if (every > 1 && x + wide > plot.x + plot.width + RIGHT) break; // would be cut
-    context.fillText(`r${request}`, x, plot.y + plot.height + 3);
+    context.fillText(labels[request] as string, x, plot.y + plot.height + 3);
   }
   context.textAlign = "left";
 }

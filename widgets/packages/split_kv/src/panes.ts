@@ -195,7 +195,7 @@ function summary(pane: Pane, work: Work): string {
     ? ` The last to end: ${unitRows(pane, work, last).slice(0, 2).flat().join(" ")}.`
     : "";
   return (
-    `${pane.title}: ${format.count(work.size)} work units on ${pane.smCount} SMs over modelled time, ` +
-    `${format.percent(pane.idleShare)} idle until ${format.count(pane.makespan)} KV tokens.${tail}`
+    `${pane.title}: ${format.plural(work.size, "work unit")} on ${pane.smCount} SMs over modelled time, ` +
+    `${format.percent(pane.idleShare)} idle until ${format.plural(pane.makespan, "KV token")}.${tail}`
   );
 }

@@ -67,8 +67,19 @@ export interface Answer {
   tensors: Record<string, Tensor>;
 }
 
+/** Where the reader is: a saved page opens there. Without a position at the end. */
+export interface Place {
+  position?: number;
+}
+
 export const SPLIT_KV = protocol("split_kv", 2, COMMON, {
-  traits: { question: dict<Question>(), planners: list<PlannerName>(), panes: list<Pane>() },
+  traits: {
+    question: dict<Question>(),
+    planners: list<PlannerName>(),
+    panes: list<Pane>(),
+    names: list<string>(),
+    place: dict<Place>(),
+  },
   commands: {
     edit: command(
       {

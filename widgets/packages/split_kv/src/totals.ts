@@ -58,9 +58,9 @@ const COLUMNS: Column[] = [
     title:
       "Rows of partial output (query heads × splits) that are merged afterwards, and bytes read and written",
     text: (pane) =>
-      pane.partials ? `${format.count(pane.partials)} rows, ${format.bytes(pane.mergeBytes)}` : "none",
+      pane.partials ? `${format.plural(pane.partials, "row")}, ${format.bytes(pane.mergeBytes)}` : "none",
     exact: (pane) =>
-      `${format.count(pane.partials)} partial rows into ${format.count(pane.outputs)}, ${format.count(pane.mergeBytes)} bytes`,
+      `${format.plural(pane.partials, "partial row")} into ${format.count(pane.outputs)}, ${format.count(pane.mergeBytes)} bytes`,
   },
 ];
 

@@ -77,7 +77,7 @@ function paintColumns(context: CanvasRenderingContext2D, scene: Scene, boxOf: Bo
     context.fillStyle = theme.text;
     context.textAlign = "left";
     const from = Math.max(LEFT, x) + 5;
-    const label = `allocation ${number}: ${columns} columns`;
+    const label = `allocation ${number}: ${columns} ${columns === 1 ? "column" : "columns"}`;
     const short = `#${number}`;
     const room = Math.min(size.width, x + width) - from - 4;
     const text = [label, short].find((each) => context.measureText(each).width <= room);
