@@ -14,7 +14,7 @@ import { colorOf, inkFor, type Range } from "@sglab/memory/cividis";
 import { swizzlePeriod } from "@sglab/memory/swizzle";
 import { LINE, smem, WRITTEN } from "./data";
 import type { Layout, Piece } from "./layout";
-import { hexWords } from "./words";
+import { cellNumber, type Held, hexWords } from "./words";
 
 export interface Scene {
   layout: Layout;
@@ -26,7 +26,8 @@ export interface Scene {
   content: "places" | "values";
   range: (address: number) => Range;
   bytes: (address: number) => ArrayLike<number> | undefined;
-  values: (address: number) => number[] | undefined;
+  /** The elements of a chunk that are known and were written. */
+  values: (address: number) => Held[] | undefined;
   /** Mask of the bytes that have been written; undefined while it is not known. */
   written: (address: number) => number | undefined;
 }
@@ -83,8 +84,8 @@ function paintPiece(
   const inner = { ...rect, x: rect.x + 0.5, y: rect.y + 0.5, width: rect.width - 1, height: rect.height - 1 };
   const mask = written(piece.address) ?? WRITTEN;
   const numbers = content === "values" && mask ? values(piece.address) : undefined;
-  const nans = numbers?.filter(Number.isNaN).length ?? 0;
-  const first = nans ? Number.NaN : numbers?.[0];
+  const nans = numbers?.filter(({ value }) => Number.isNaN(value)).length ?? 0;
+  const first = nans ? Number.NaN : numbers?.[0]?.value;
   const unknown = content === "values" && mask && !numbers ? bytes(piece.address) : undefined;
   const shown = piece.order < lit;
   context.globalAlpha = shown ? 1 : 0.22;
@@ -125,20 +126,13 @@ function hatch(context: CanvasRenderingContext2D, rect: Rect, mask: number, ink:
 function valuesText(
   context: CanvasRenderingContext2D,
   room: number,
-  numbers: readonly number[],
+  numbers: readonly Held[],
   nans: number,
 ): string {
   if (nans) return `${nans} NaN`;
-  const integers = numbers.every(Number.isInteger);
-  const [one = "", two = ""] = numbers.slice(0, 2).map((value) => shortNumber(value, integers));
+  const [one = "", two = ""] = numbers.slice(0, 2).map((each) => cellNumber(each, numbers));
   const both = `${one} ${two}`;
   return context.measureText(both).width <= room ? both : one;
-}
-
-function shortNumber(value: number, integer: boolean): string {
-  if (integer && Math.abs(value) < 1e6) return String(value);
-  if (Math.abs(value) >= 1e6) return value.toExponential(0).replace("+", "");
-  return Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(2);
 }
 
 function outline(context: CanvasRenderingContext2D, rect: Rect, theme: Theme): void {

@@ -2,7 +2,7 @@
 
 import { TensorWindow } from "@sglab/core";
 import type { Range } from "@sglab/memory/cividis";
-import { LINE, readMoments, WRITTEN } from "./data";
+import { LINE, readMoments } from "./data";
 import type { Looked } from "./details";
 import { Editor, tileAt } from "./editor";
 import { elementAtAddress, type Run, runsIn } from "./element";
@@ -20,7 +20,7 @@ import type {
 } from "./protocol";
 import type { Content } from "./toolbar";
 import { chunkRuns, chunksOf, touchedBy } from "./track";
-import { type Facts, numbersIn } from "./words";
+import { type Facts, type Held, isStruct, writtenIn } from "./words";
 
 const NO_RANGE: Range = { low: 0, high: 0 };
 const SAMPLED = 400; // pieces, for the range of colours
@@ -130,10 +130,11 @@ export class Model {
     return row && (row[at] as number) | ((row[at + 1] as number) << 8);
   };
 
-  readonly valuesAt = (address: number): number[] | undefined => {
+  readonly valuesAt = (address: number): Held[] | undefined => {
     const bytes = this.bytesAt(address);
     const element = this.elementOf(address);
-    return bytes && element ? numbersIn(bytes, element) : undefined;
+    const held = bytes && element ? writtenIn(bytes, element, this.writtenAt(address)) : [];
+    return held.length ? held : undefined;
   };
 
   /** As the open tile has it; outside of it as accesses say. */
@@ -176,10 +177,10 @@ export class Model {
     const values = new Map<string, number[]>();
     layout.pieces.forEach(({ address }, i) => {
       const element = this.elementOf(address);
-      if (i % every || !element || this.writtenAt(address) !== WRITTEN) return;
+      if (i % every || !element) return;
       const known = values.get(element) ?? [];
-      const numbers = this.valuesAt(address) ?? [];
-      const colored = element.includes("|") ? numbers.slice(0, 1) : numbers; // a struct by its first member
+      const numbers = (this.valuesAt(address) ?? []).map(({ value }) => value as number);
+      const colored = isStruct(element) ? numbers.slice(0, 1) : numbers; // a struct by its first member
       known.push(...colored.filter(Number.isFinite));
       values.set(element, known);
     });

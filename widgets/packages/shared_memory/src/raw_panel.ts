@@ -51,7 +51,8 @@ export function layoutOfRaw(edit: RawEdit): Layout {
   if (chosen && bits) return layoutOfRows(from, size, pitch, chosen, bits, swizzle);
   const layout = layoutOfRows(from, size, pitch, "", 8, swizzle);
   const known = (name: string) => (isReadable(name) ? name : "");
-  const elementOf = (address: number) => (chosen ? "" : known(elementAtAddress(runs, address)));
+  const elementOf = (address: number) =>
+    reading === "accessed" ? known(elementAtAddress(runs, address)) : "";
   return { ...layout, across: "byte", elementOf };
 }
 
