@@ -169,6 +169,8 @@ class MemoryAccess:
     Attributes:
         lanes: mask of those that give an address (ldmatrix and stmatrix: one per row).
         nbytes: per lane.
+        turns: whether lanes that change the same word of shared memory take turns: those of an atomic do, but for one
+            that adds 1, which a GPU counts and adds once.
         addresses: (32,) uint64; of shared memory shared::cluster addresses, rank << 24 | offset.
     """
 
@@ -177,6 +179,7 @@ class MemoryAccess:
     nbytes: int
     reads: bool
     writes: bool
+    turns: bool
     addresses: npt.NDArray[np.uint64]
 
 

@@ -180,6 +180,7 @@ class SharedMemory(MemoryWidget):
             "bytes": found.nbytes,
             "reads": found.reads,
             "writes": found.writes,
+            "turns": found.turns,
             "addresses": (found.addresses & 0xFFFFFF).tolist(),
         }
 
