@@ -103,7 +103,7 @@ class Stop:
         reason: reached (the requested moment), breakpoint, end (of the launch), exited (the warp), limit (as many
             instructions as were allowed).
         at: the instruction before which a breakpoint stopped, or else the one executed last.
-        breakpoint: the number of the breakpoint.
+        breakpoint: the number of the breakpoint; None where the move itself has asked to stop there.
     """
 
     reason: Reason
