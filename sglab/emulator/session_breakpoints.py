@@ -205,9 +205,8 @@ class SessionBreakpoints:
         """
         if number not in self._listed or wanted in self._listed or not 0 < wanted < self._next:
             raise SessionError(f"breakpoint {number} cannot have the number {wanted}")
-        for table in (self._listed, self._core, self._arms):
-            table[wanted] = table.pop(number)
-        self._listed[wanted] = replace(self._listed[wanted], number=wanted)
+        self._core[wanted], self._arms[wanted] = self._core.pop(number), self._arms.pop(number)
+        self._listed[wanted] = replace(self._listed.pop(number), number=wanted)
         self._listed = dict(sorted(self._listed.items()))
         if number == self._next - 1:  # made for this alone: the next one has it
             self._next = number

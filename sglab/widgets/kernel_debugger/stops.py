@@ -195,11 +195,11 @@ class StopPoints:
                 del self._all[point.id]
         known = {point.number: point for point in self._all.values()}
         for number, breakpoint in there.items():
-            point = known.get(number)
-            if point is None:
+            mine = known.get(number)
+            if mine is None:
                 self._adopt(breakpoint)
             elif breakpoint.pcs:  # another widget of the session may have changed it
-                point.cta, point.warp, point.when = breakpoint.cta, breakpoint.warp, breakpoint.when
+                mine.cta, mine.warp, mine.when = breakpoint.cta, breakpoint.warp, breakpoint.when
         self._all = dict(sorted(self._all.items()))
 
     def _adopt(self, breakpoint: Breakpoint) -> None:
