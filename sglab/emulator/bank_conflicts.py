@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +52,8 @@ class InstructionBanks:
         permuted: passes had every address been permuted so, by name in PERMUTATIONS.
         first: event of its first execution.
         start, end: the bytes that it touched, as offsets in shared memory.
-        words: which of the four words of 16 bytes, as a mask: of a struct's member not all.
+        chunks, masks: of which 16 bytes, by number, it touched which ones, as a mask: of a struct's member not all.
+            Empty where it touched all from start to end.
     """
 
     instruction: Instruction
@@ -66,7 +67,8 @@ class InstructionBanks:
     first: int
     start: int
     end: int
-    words: int = 15
+    chunks: Ints = field(default_factory=lambda: np.zeros(0, np.int64), compare=False)
+    masks: Ints = field(default_factory=lambda: np.zeros(0, np.int64), compare=False)
 
 
 def permute(addresses: Ints, name: str) -> Ints:
@@ -149,10 +151,11 @@ def _about_to(session: Session, warp: int, cta: int, pc: int) -> MemoryAccess | 
 
 def _counted(form: MemoryAccess, rows: Sequence[tuple[int, int, Ints]]) -> InstructionBanks:
     nbytes, turns = form.nbytes, form.turns
-    events, masks, addresses = zip(*rows, strict=True)
-    lanes, where = np.array(masks, np.int64), np.stack(addresses)
+    events, active, addresses = zip(*rows, strict=True)
+    lanes, where = np.array(active, np.int64), np.stack(addresses)
     passes, least = count_passes(where, lanes, nbytes, turns)
-    touched = where[(lanes[:, None] >> np.arange(LANES) & 1).astype(bool)]
+    touched = np.unique(where[(lanes[:, None] >> np.arange(LANES) & 1).astype(bool)])
+    chunks, masks = _chunks(touched, nbytes)
     return InstructionBanks(
         instruction=form.at,
         executions=len(rows),
@@ -167,9 +170,15 @@ def _counted(form: MemoryAccess, rows: Sequence[tuple[int, int, Ints]]) -> Instr
         first=events[0],
         start=int(touched.min()),
         end=int(touched.max()) + nbytes,
-        words=_mask((touched[:, None] + np.arange(0, nbytes, min(4, nbytes))) // 4 % 4),
+        chunks=chunks,
+        masks=masks,
     )
 
 
-def _mask(bits: Ints) -> int:
-    return sum(1 << bit for bit in np.unique(bits).tolist())
+def _chunks(touched: Ints, nbytes: int) -> tuple[Ints, Ints]:
+    """Which 16 bytes, by number, are touched, and which ones of them; nothing where it is all from first to last."""
+    at = np.unique(touched[:, None] + np.arange(nbytes))
+    if len(at) == at[-1] + 1 - at[0]:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    chunks, first = np.unique(at // 16, return_index=True)
+    return chunks, np.bitwise_or.reduceat(1 << at % 16, first)

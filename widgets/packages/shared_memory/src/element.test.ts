@@ -78,5 +78,9 @@ test("it says where the types come from, and that none is known", () => {
     /: f16, f32; in hexadecimal where none says it\.$/,
   );
   expect(saidText(raw(0, 0x820, 0x840).runs, "accessed")).toMatch(/^No instruction .* hexadecimal/);
+  const struct = (element: string, at: number) => ({ element, start: at, end: at + 16 });
+  expect(saidText([struct("s32|f32|f32|s32", 0), struct("f32|s32|f32|f32", 16)], "accessed")).toMatch(
+    /: f32\+s32\.$/,
+  );
   expect(saidText([], "s16")).toBe("Read as s16, as you chose.");
 });

@@ -24,7 +24,8 @@ export interface Scene {
   /** Whether what just happened touched a chunk. */
   touched: (address: number) => boolean;
   content: "places" | "values";
-  range: (address: number) => Range;
+  /** Of the colours of an element type. */
+  range: (element: string) => Range;
   bytes: (address: number) => ArrayLike<number> | undefined;
   /** The elements of a chunk that are known and were written. */
   values: (address: number) => Held[] | undefined;
@@ -77,13 +78,13 @@ function paintPiece(
   piece: Piece,
   label: string,
 ): void {
-  const { layout, lit, selected, content, range: rangeAt, values, bytes, written, touched } = options.scene();
-  const range = rangeAt(piece.address);
+  const { layout, lit, selected, content, range: rangeOf, values, bytes, written, touched } = options.scene();
   const theme = options.theme();
   const look = lookOf(piece.chunk % 8, theme.dark);
   const inner = { ...rect, x: rect.x + 0.5, y: rect.y + 0.5, width: rect.width - 1, height: rect.height - 1 };
   const mask = written(piece.address) ?? WRITTEN;
   const numbers = content === "values" && mask ? values(piece.address) : undefined;
+  const range = rangeOf(numbers?.[0]?.element ?? "");
   const nans = numbers?.filter(({ value }) => Number.isNaN(value)).length ?? 0;
   const first = nans ? Number.NaN : numbers?.[0]?.value;
   const unknown = content === "values" && mask && !numbers ? bytes(piece.address) : undefined;

@@ -176,13 +176,13 @@ export class Model {
     const every = Math.max(1, Math.ceil(layout.pieces.length / SAMPLED));
     const values = new Map<string, number[]>();
     layout.pieces.forEach(({ address }, i) => {
-      const element = this.elementOf(address);
-      if (i % every || !element) return;
-      const known = values.get(element) ?? [];
-      const numbers = (this.valuesAt(address) ?? []).map(({ value }) => value as number);
-      const colored = isStruct(element) ? numbers.slice(0, 1) : numbers; // a struct by its first member
-      known.push(...colored.filter(Number.isFinite));
-      values.set(element, known);
+      const held = i % every ? undefined : this.valuesAt(address);
+      const [first] = held ?? [];
+      if (!held || !first) return;
+      const colored = isStruct(this.elementOf(address)) ? [first] : held; // a struct by its first member
+      const known = values.get(first.element) ?? [];
+      known.push(...colored.map(({ value }) => value as number).filter(Number.isFinite));
+      values.set(first.element, known);
     });
     this.ranges.clear();
     for (const [element, numbers] of values) {
@@ -192,7 +192,7 @@ export class Model {
     }
   }
 
-  readonly rangeAt = (address: number): Range => this.ranges.get(this.elementOf(address)) ?? NO_RANGE;
+  readonly rangeOf = (element: string): Range => this.ranges.get(element) ?? NO_RANGE;
 
   // Changes
 
