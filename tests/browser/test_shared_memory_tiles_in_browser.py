@@ -37,7 +37,7 @@ def test_a_box_is_in_memory_and_in_the_matrix(host: Host) -> None:
     expect(details).to_contain_text("row 1, column 0–7")  # row 1 of the pattern: chunks 0 and 1 change places
     expect(details).to_contain_text("bits 4–6 ^= bits 7–9: 0010000000 → 0010010000")
     expect(details).to_contain_text("(tensor + 1,024 B), at (…, 1, 0)")
-    assert selection.value == {"address": "smem+0x490", "cta": 0}
+    assert selection.value == {"address": "smem+0x490", "cta": 0, "launch": widget.launch_name}
 
 
 def test_a_descriptor_is_edited_field_by_field_and_lights_up_other_bytes(host: Host) -> None:
