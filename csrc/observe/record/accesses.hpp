@@ -17,8 +17,8 @@ struct AccessForm {
   bool reads = false, writes = false;
   bool counts = false;  // adds 1
 
-  // Whether lanes that change the same word of shared memory take turns: a GPU counts those that add 1 and adds
-  // once.
+  // Whether lanes that change the same word of shared memory take turns: a GPU counts those that add 1 and
+  // adds once.
   bool takes_turns() const { return reads && writes && !counts; }
 };
 
