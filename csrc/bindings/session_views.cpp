@@ -66,7 +66,7 @@ nb::object PySession::access(std::int64_t cta, std::uint32_t index, std::uint32_
   AccessForm form;
   const LaneAccess access = shared ? shared_access(w, inst, form) : global_access(w, inst, form);
   if (access.lanes == 0) return nb::none();
-  return nb::make_tuple(pc, access.lanes, form.bytes, form.reads, form.writes,
+  return nb::make_tuple(pc, access.lanes, form.bytes, form.reads, form.writes, form.takes_turns(),
                         std::vector<std::uint64_t>(access.address, access.address + 32));
 }
 

@@ -2,14 +2,15 @@
 
 Shared memory has 32 banks, each 4 bytes wide. A warp's access of 4 bytes a lane is one phase; of 8 bytes, one per half
 warp; of 16 bytes, as of every 8 × 8 matrix of ldmatrix, one per quarter. A phase takes as many passes as the busiest
-bank has different words to deliver; lanes that want the same word share it.
+bank has different words to deliver; lanes that want the same word share it, but for those that change it: lanes of an
+atomic take turns, unless it adds 1, which a GPU counts and adds once (the timing model's rule, too).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -45,25 +46,29 @@ class InstructionBanks:
         executions: how often warps executed it.
         nbytes: per lane.
         reads: whether it reads.
+        turns: whether its lanes change the same word one after the other.
         passes: through the banks.
         least: what it would take without conflicts.
         permuted: passes had every address been permuted so, by name in PERMUTATIONS.
         first: event of its first execution.
         start, end: the bytes that it touched, as offsets in shared memory.
-        words: which of the four words of 16 bytes, as a mask: of a struct's member not all.
+        chunks, masks: of which 16 bytes, by number, it touched which ones, as a mask: of a struct's member not all.
+            Empty where it touched all from start to end.
     """
 
     instruction: Instruction
     executions: int
     nbytes: int
     reads: bool
+    turns: bool
     passes: int
     least: int
     permuted: dict[str, int]
     first: int
     start: int
     end: int
-    words: int = 15
+    chunks: Ints = field(default_factory=lambda: np.zeros(0, np.int64), compare=False)
+    masks: Ints = field(default_factory=lambda: np.zeros(0, np.int64), compare=False)
 
 
 def permute(addresses: Ints, name: str) -> Ints:
@@ -72,19 +77,22 @@ def permute(addresses: Ints, name: str) -> Ints:
     return addresses ^ ((addresses >> shift) & mask)
 
 
-def count_passes(addresses: Ints, lanes: Ints, nbytes: int) -> tuple[Ints, Ints]:
+def count_passes(addresses: Ints, lanes: Ints, nbytes: int, turns: bool = False) -> tuple[Ints, Ints]:
     """(passes, passes without conflicts) of each access.
 
     Args:
         addresses: (accesses, 32) of the lanes' lowest bytes.
         lanes: (accesses,) masks.
         nbytes: per lane, 1 to 16.
+        turns: whether lanes that want the same word take turns.
     """
     phases = 4 if nbytes >= 16 else 2 if nbytes == 8 else 1
     active = (lanes[:, None] >> np.arange(LANES) & 1).astype(bool)
     phase = np.arange(len(addresses))[:, None] * phases + np.arange(LANES) // (LANES // phases)
     words = [addresses // 4 + word for word in range(max(1, nbytes // 4))]
-    wanted = np.unique(np.concatenate([(phase[active] << 32) | each[active] for each in words]))
+    wanted = np.concatenate([(phase[active] << 32) | each[active] for each in words])
+    if not turns:
+        wanted = np.unique(wanted)
     busy = np.bincount((wanted >> 32) * BANKS + wanted % BANKS, minlength=len(addresses) * phases * BANKS)
     passes = busy.reshape(len(addresses), phases, BANKS).max(axis=2)
     return passes.sum(axis=1), (passes > 0).sum(axis=1)
@@ -98,7 +106,7 @@ def bank_conflicts(session: Session, cta: int = 0, log: EventLog | None = None) 
     """
     log = log or session.log
     found: dict[tuple[int, int], list[tuple[int, int, Ints]]] = {}
-    reads: dict[int, bool] = {}
+    forms: dict[int, MemoryAccess] = {}
     moment = session.moment
     with session.quiet():
         try:
@@ -108,7 +116,7 @@ def bank_conflicts(session: Session, cta: int = 0, log: EventLog | None = None) 
                 if access is None:
                     continue
                 pc = access.at.pc
-                reads[pc] = access.reads
+                forms[pc] = access
                 offsets = (access.addresses & 0xFFFFFF).astype(np.int64)
                 found.setdefault((pc, access.nbytes), []).append((event, access.lanes, offsets))
         except KernelError:
@@ -116,7 +124,7 @@ def bank_conflicts(session: Session, cta: int = 0, log: EventLog | None = None) 
         finally:
             with suppress(KernelError):  # where it was at the fault, it is there again
                 session.return_to(moment)
-    return [_counted(log.code[pc], nbytes, reads[pc], rows) for (pc, nbytes), rows in sorted(found.items(), key=_pc)]
+    return [_counted(forms[pc], rows) for (pc, nbytes), rows in sorted(found.items(), key=_pc)]
 
 
 def _pc(item: tuple[tuple[int, int], object]) -> tuple[int, int]:
@@ -141,27 +149,36 @@ def _about_to(session: Session, warp: int, cta: int, pc: int) -> MemoryAccess | 
     return None if at is None else session.shared_access(warp, at, cta)
 
 
-def _counted(
-    instruction: Instruction, nbytes: int, reads: bool, rows: Sequence[tuple[int, int, Ints]]
-) -> InstructionBanks:
-    events, masks, addresses = zip(*rows, strict=True)
-    lanes, where = np.array(masks, np.int64), np.stack(addresses)
-    passes, least = count_passes(where, lanes, nbytes)
-    touched = where[(lanes[:, None] >> np.arange(LANES) & 1).astype(bool)]
+def _counted(form: MemoryAccess, rows: Sequence[tuple[int, int, Ints]]) -> InstructionBanks:
+    nbytes, turns = form.nbytes, form.turns
+    events, active, addresses = zip(*rows, strict=True)
+    lanes, where = np.array(active, np.int64), np.stack(addresses)
+    passes, least = count_passes(where, lanes, nbytes, turns)
+    touched = np.unique(where[(lanes[:, None] >> np.arange(LANES) & 1).astype(bool)])
+    chunks, masks = _chunks(touched, nbytes)
     return InstructionBanks(
-        instruction=instruction,
+        instruction=form.at,
         executions=len(rows),
         nbytes=nbytes,
-        reads=reads,
+        reads=form.reads,
+        turns=turns,
         passes=int(passes.sum()),
         least=int(least.sum()),
-        permuted={name: int(count_passes(permute(where, name), lanes, nbytes)[0].sum()) for name in PERMUTATIONS},
+        permuted={
+            name: int(count_passes(permute(where, name), lanes, nbytes, turns)[0].sum()) for name in PERMUTATIONS
+        },
         first=events[0],
         start=int(touched.min()),
         end=int(touched.max()) + nbytes,
-        words=_mask((touched[:, None] + np.arange(0, nbytes, min(4, nbytes))) // 4 % 4),
+        chunks=chunks,
+        masks=masks,
     )
 
 
-def _mask(bits: Ints) -> int:
-    return sum(1 << bit for bit in np.unique(bits).tolist())
+def _chunks(touched: Ints, nbytes: int) -> tuple[Ints, Ints]:
+    """Which 16 bytes, by number, are touched, and which ones of them; nothing where it is all from first to last."""
+    at = np.unique(touched[:, None] + np.arange(nbytes))
+    if len(at) == at[-1] + 1 - at[0]:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    chunks, first = np.unique(at // 16, return_index=True)
+    return chunks, np.bitwise_or.reduceat(1 << at % 16, first)

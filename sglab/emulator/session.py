@@ -197,6 +197,7 @@ class Session:
     break_phase = delegates("_breakpoints", SessionBreakpoints.break_phase)
     unbreak = delegates("_breakpoints", SessionBreakpoints.unbreak)
     rebreak = delegates("_breakpoints", SessionBreakpoints.rebreak)
+    renumber = delegates("_breakpoints", SessionBreakpoints.renumber)
 
     # Moves
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -21,6 +22,9 @@ from sglab.gpu.errors import SessionError
 class SessionBreakpoints:
     """Breakpoints: on instructions, on memory, on the phases of barriers. Each has a number, for `unbreak`.
 
+    The core counts those too that a single move needs; here 1, 2, 3, … are what a reader has set, and those of moves
+    have negative numbers.
+
     Args:
         listeners: are notified when those that are listed have changed.
     """
@@ -28,7 +32,9 @@ class SessionBreakpoints:
     def __init__(self, state: SessionState, log: SessionLog, core_session: core.Session, listeners: Listeners) -> None:
         self._state, self._log, self._session, self._listeners = state, log, core_session, listeners
         self._listed: dict[int, Breakpoint] = {}
+        self._core: dict[int, int] = {}  # the core's numbers of these
         self._arms: dict[int, Callable[[], int]] = {}
+        self._next = 1
 
     def break_at(
         self,
@@ -72,7 +78,7 @@ class SessionBreakpoints:
 
         Args:
             label, source: how `breakpoints` has it.
-            listed: whether it does.
+            listed: whether it does; else its number is a negative one.
             when: see `break_at`.
         """
         if isinstance(warp, Warp):
@@ -89,7 +95,7 @@ class SessionBreakpoints:
             return self._state.ask(self._session.break_code, pcs, *warps, held)
 
         if not listed:
-            return arm()
+            return -arm()
         lines = sorted({self._state.code.rows[pc][0] for pc in pcs})
         label = label or (f"PTX line {lines[0]}" if len(lines) == 1 else f"{len(lines)} PTX lines")
         return self._list(arm, "code", label, pcs=pcs, source=source, cta=of_cta, warp=warp, when=when or "")
@@ -164,14 +170,11 @@ class SessionBreakpoints:
     def move_to(self, state: SessionState, log: SessionLog, core_session: core.Session) -> None:
         """Sets all that are listed in another run of the launch, under the numbers that they have."""
         self._state, self._log, self._session = state, log, core_session
-        before, self._listed = self._listed, {}
+        before, self._listed, self._core = self._listed, {}, {}
         for number, breakpoint in sorted(before.items()):
-            try:
-                while (made := self._arms[number]()) < number:  # numbers in between were of temporary ones
-                    core_session.unbreak(made)
-            except SessionError:  # its CTA has not started
-                continue
-            self._listed[number] = breakpoint
+            with suppress(SessionError):  # its CTA has not started
+                self._core[number] = self._arms[number]()
+                self._listed[number] = breakpoint
 
     @property
     def listed(self) -> tuple[Breakpoint, ...]:
@@ -180,9 +183,10 @@ class SessionBreakpoints:
 
     def unbreak(self, number: int) -> None:
         """Takes a breakpoint or watch away."""
-        if not self._session.unbreak(number):
+        if not self._session.unbreak(self.core_number(number)):
             numbers = ", ".join(map(str, self._listed)) or "none"
             raise SessionError(f"there is no breakpoint {number}; there are {numbers}")
+        self._core.pop(number, None)
         if self._listed.pop(number, None) is not None:
             self._listeners.notify()
 
@@ -193,9 +197,34 @@ class SessionBreakpoints:
         details = {name: value for name, value in vars(breakpoint).items() if name != "number"}
         return self._list(self._arms[breakpoint.number], **details)
 
+    def renumber(self, number: int, wanted: int) -> None:
+        """Gives a breakpoint the number of one that it takes the place of.
+
+        Raises:
+            SessionError: there is none of this number, or one of the wanted number.
+        """
+        if number not in self._listed or wanted in self._listed or not 0 < wanted < self._next:
+            raise SessionError(f"breakpoint {number} cannot have the number {wanted}")
+        self._core[wanted], self._arms[wanted] = self._core.pop(number), self._arms.pop(number)
+        self._listed[wanted] = replace(self._listed.pop(number), number=wanted)
+        self._listed = dict(sorted(self._listed.items()))
+        if number == self._next - 1:  # made for this alone: the next one has it
+            self._next = number
+        self._listeners.notify()
+
+    def core_number(self, number: int) -> int:
+        """What the core calls a breakpoint; 0: there is none."""
+        temporary = 0 if -number in self._core.values() else max(0, -number)
+        return self._core.get(number, temporary)
+
+    def number_of(self, core_number: int) -> int | None:
+        """The number of one that is listed."""
+        return next((number for number, each in self._core.items() if each == core_number), None)
+
     def _list(self, arm: Callable[[], int], kind: Any, label: str, **details: Any) -> int:
-        number = arm()
-        self._arms[number] = arm
+        made, number = arm(), self._next
+        self._next += 1
+        self._core[number], self._arms[number] = made, arm
         self._listed[number] = Breakpoint(number, kind, label, **details)
         self._listeners.notify()
         return number
@@ -227,13 +256,13 @@ class SessionBreakpoints:
         kind: str | None,
         cta: CtaName | None,
     ) -> list[int]:
-        """Breakpoints that stop where Session.next_event should."""
+        """Breakpoints that stop where Session.next_event should, for `temporary`."""
         if barrier is not None and mbarrier is not None:
             raise SessionError("give barrier= or mbarrier=, not both")
         warps = self._chosen_warps(warp, role, cta)
         pcs = self._event_pcs(kind)
         if barrier is None and mbarrier is None:
-            return [self._session.break_code(pcs, of_cta, number) for of_cta, number in warps]
+            return [-self._session.break_code(pcs, of_cta, number) for of_cta, number in warps]
         name, which = ("barrier", barrier) if mbarrier is None else ("mbarrier", mbarrier)
         owner = self._state.index_of(cta)
         pcs = [pc for pc in pcs if self._state.code.effects[pc].act in _BARRIER_ACTS[name]]
@@ -241,7 +270,7 @@ class SessionBreakpoints:
         made = [self._state.ask(self._session.break_use, name, which, pcs, owner, number) for number in numbers]
         if warp is None and role is None and kind is None:
             made.append(self._state.ask(self._session.break_barrier, name, which, owner))
-        return made
+        return [-number for number in made]
 
     def _event_pcs(self, kind: str | None) -> list[int]:
         by_kind = self._state.code.by_kind

@@ -137,7 +137,8 @@ class SessionMoves:
         else:
             number = self._breakpoints.break_code(pcs, warp, cta, listed=False)
             with self._breakpoints.temporary([number]):
-                return (yield from self._search(core.BackSearch.to_breakpoint(self._session, number), limit))
+                search = core.BackSearch.to_breakpoint(self._session, self._breakpoints.core_number(number))
+                return (yield from self._search(search, limit))
 
     def _search(self, search: core.BackSearch, limit: Callable[[], int] | None) -> Moves:
         origin, arrived = self._state.moment, False
@@ -232,7 +233,7 @@ class SessionMoves:
                 self.fault = None
             self._listeners.notify()
         at = self._state.next if reason == "breakpoint" else self._state.last
-        return Stop(reason, self._state.now, at or self._state.last, breakpoint or None)
+        return Stop(reason, self._state.now, at or self._state.last, self._breakpoints.number_of(breakpoint))
 
 
 def _drained(moves: Moves) -> Stop:

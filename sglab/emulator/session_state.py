@@ -140,9 +140,9 @@ class SessionState:
         row = self._session.access(*self.indices_of(warp, cta), group, False)
         return None if row is None else self._access(row)
 
-    def _access(self, row: tuple[int, int, int, bool, bool, list[int]]) -> MemoryAccess:
-        pc, lanes, nbytes, reads, writes, addresses = row
-        return MemoryAccess(self.code[pc], lanes, nbytes, reads, writes, np.array(addresses, np.uint64))
+    def _access(self, row: tuple[int, int, int, bool, bool, bool, list[int]]) -> MemoryAccess:
+        pc, lanes, nbytes, reads, writes, turns, addresses = row
+        return MemoryAccess(self.code[pc], lanes, nbytes, reads, writes, turns, np.array(addresses, np.uint64))
 
     def barriers(self, cta: CtaName | None = None) -> list[NamedBarrier]:
         """The named barriers that a CTA has used, with who has arrived."""

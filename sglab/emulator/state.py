@@ -103,7 +103,7 @@ class Stop:
         reason: reached (the requested moment), breakpoint, end (of the launch), exited (the warp), limit (as many
             instructions as were allowed).
         at: the instruction before which a breakpoint stopped, or else the one executed last.
-        breakpoint: the number of the breakpoint.
+        breakpoint: the number of the breakpoint; None where the move itself has asked to stop there.
     """
 
     reason: Reason
@@ -169,6 +169,8 @@ class MemoryAccess:
     Attributes:
         lanes: mask of those that give an address (ldmatrix and stmatrix: one per row).
         nbytes: per lane.
+        turns: whether lanes that change the same word of shared memory take turns: those of an atomic do, but for one
+            that adds 1, which a GPU counts and adds once.
         addresses: (32,) uint64; of shared memory shared::cluster addresses, rank << 24 | offset.
     """
 
@@ -177,6 +179,7 @@ class MemoryAccess:
     nbytes: int
     reads: bool
     writes: bool
+    turns: bool
     addresses: npt.NDArray[np.uint64]
 
 

@@ -31,8 +31,8 @@ class Selection(traitlets.HasTraits):
     """What is selected, as a dict of facets: `{"request": 1, "page": 12}`. Observe `value` to hear of changes.
 
     Facets: request (its number in a batch), rid (its name, which it keeps in an engine), page, slot, token (with
-    tokens: how many from there on), split, work, cta, sm, warp, barrier, address, moment (with launch: whose;
-    `widget.launch_name` names it. Without one, every launch's).
+    tokens: how many from there on), split, work, cta, sm, warp, barrier, address, moment (with launch: whose
+    moment, and whose shared or tensor memory; `widget.launch_name` names it. Without one, every launch's).
     """
 
     value = traitlets.Dict(read_only=True)

@@ -16,7 +16,7 @@ from sglab.emulator.session import Session
 from sglab.events.async_groups import async_groups
 from sglab.events.cluster.columns import readable
 from sglab.events.log import EventLog
-from sglab.events.shared_memory import KINDS, ElementSpan, element_spans, window_areas
+from sglab.events.shared_memory import KINDS, ElementSpan, Extent, element_spans, window_areas
 
 from .base import asset, command
 from .following import failure_told
@@ -180,6 +180,7 @@ class SharedMemory(MemoryWidget):
             "bytes": found.nbytes,
             "reads": found.reads,
             "writes": found.writes,
+            "turns": found.turns,
             "addresses": (found.addresses & 0xFFFFFF).tolist(),
         }
 
@@ -238,7 +239,7 @@ class SharedMemory(MemoryWidget):
         moved = MovedElements.of_launch(self.session.launch, log)
         rows = np.flatnonzero((log.copies.address != -1) & (log.copies.map < 0)).tolist()
         copied = {int(log.copies.event[row]): moved.at(int(log.copies.address[row])) for row in rows}
-        extents = {one.instruction.pc: (one.start, one.end, one.words) for one in banks}
+        extents = {one.instruction.pc: Extent(one.start, one.end, one.chunks, one.masks) for one in banks}
         return element_spans(self._traffic, moved.of, copied, extents)
 
     def _header(self) -> dict[str, Any]:

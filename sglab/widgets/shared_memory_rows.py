@@ -47,7 +47,7 @@ def pipeline_dict(pipeline: AsyncPipeline) -> dict[str, Any]:
 
 
 def banks_dict(one: InstructionBanks) -> dict[str, Any]:
-    fields = {key: value for key, value in vars(one).items() if key not in ("instruction", "words")}
+    fields = {key: value for key, value in vars(one).items() if key not in ("instruction", "chunks", "masks")}
     return {"pc": one.instruction.pc, **fields}
 
 

@@ -197,6 +197,24 @@ def test_a_failed_kernel_is_reported_with_what_to_do(host: Host, name: str) -> N
     expect(shown.locator(".sg-notice")).to_contain_text(re.compile("steps? back", re.IGNORECASE))
 
 
+@pytest.mark.parametrize("name", ["TensorMemory", "SharedMemory"])
+def test_a_failed_kernel_stays_reported_until_the_reader_closes_it(host: Host, name: str) -> None:
+    host.show(getattr(widgets, name)(failing()))
+    shown = host.page.locator("#widget .sg-widget")
+    notice = shown.locator(".sg-notice")
+    expect(notice).to_contain_text("the kernel executed trap")
+    shown.press("ArrowRight")
+    shown.press("Escape")  # clears the selection
+    expect(notice).to_contain_text("the kernel executed trap")
+    shown.press("Control+z")
+    shown.press("Control+z")
+    expect(notice).to_contain_text("There is nothing to undo here.")
+    shown.press("Escape")
+    expect(notice).to_contain_text("the kernel executed trap")
+    notice.get_by_role("button").click()
+    expect(notice).to_be_empty()
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

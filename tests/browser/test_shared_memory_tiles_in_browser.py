@@ -11,12 +11,14 @@ torch = pytest.importorskip("torch")
 
 from playwright.sync_api import Locator, expect
 
+import sglab
 from sglab import gpu
 from sglab._core import tensor
 from sglab.labs.shared_memory import Prefill
 from sglab.widgets import SharedMemory, selection
 from tests.support.browser.shared_memory_pages import moments_of, show
 from tests.support.browser.widget_host import Host
+from tests.support.compilers import has_nvcc
 from tests.support.launches.memory_sessions import corpus, mla_sm100, product
 from tests.support.launches.shared_sum import SHARED_SUM
 
@@ -35,7 +37,7 @@ def test_a_box_is_in_memory_and_in_the_matrix(host: Host) -> None:
     expect(details).to_contain_text("row 1, column 0–7")  # row 1 of the pattern: chunks 0 and 1 change places
     expect(details).to_contain_text("bits 4–6 ^= bits 7–9: 0010000000 → 0010010000")
     expect(details).to_contain_text("(tensor + 1,024 B), at (…, 1, 0)")
-    assert selection.value == {"address": "smem+0x490", "cta": 0}
+    assert selection.value == {"address": "smem+0x490", "cta": 0, "launch": widget.launch_name}
 
 
 def test_a_descriptor_is_edited_field_by_field_and_lights_up_other_bytes(host: Host) -> None:
@@ -146,6 +148,46 @@ def test_every_instruction_is_counted_as_it_ran_and_permuted(host: Host) -> None
     expect(verdicts.last).to_have_text("No bank conflict: 4 passes through the 32 banks.")
     assert widget.session.now == widget.banks[0]["first"] + 1
     expect(page.locator(".ssm-instructions tr.ssm-present")).to_have_count(1)
+
+
+STRUCTS = """
+struct Record { int i; int pad; float v; signed char c; };
+extern "C" __global__ void records(const float* x, int* out) {
+    __shared__ Record r[32];
+    __shared__ int sum;
+    int t = threadIdx.x;
+    if (t == 0) sum = 0;
+    r[t].i = t + 3; r[t].v = x[t]; r[t].c = (signed char)-t;
+    __syncthreads();
+    Record& o = r[31 - t];
+    atomicAdd(&sum, o.i * 5 + (int)(o.v * 3.0f) + o.c);
+    __syncthreads();
+    out[t] = sum;
+}
+"""
+
+
+@pytest.mark.skipif(not has_nvcc(), reason="no nvcc")
+def test_structs_are_read_member_by_member_and_lanes_that_change_one_word_take_turns(host: Host) -> None:
+    x = torch.arange(32) / 4
+    widget = SharedMemory(sglab.step(sglab.cuda(STRUCTS)["records"][1, 32], x, torch.zeros(32, dtype=torch.int32)))
+    (at,) = [area["start"] for area in widget.areas if area["name"] == "r"]
+    page = show(host, widget)
+    page.locator(".sg-widget").press("End")
+    go = page.get_by_label("Go to an address in shared memory")
+    go.fill(f"smem+0x{at + 16 * 5:x}")
+    go.press("Enter")
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text("as s32+?+f32+s8")
+    expect(details).to_contain_text("8  ··  1.25  −5  ··")  # padding holds nothing
+    page.get_by_role("tab", name="banks").click()
+    worst = page.locator(".ssm-instructions tbody tr").first
+    expect(worst).to_contain_text("atom.shared.add.u32")
+    expect(worst.locator("td").nth(4)).to_have_text("▲ 32")
+    worst.get_by_role("button").click()
+    expect(page.locator(".ssm-verdict").first).to_have_text(
+        "32 lanes change the same word one after the other: 32 passes instead of 1."
+    )
 
 
 def test_what_a_permutation_would_cost_most_leads_the_list_and_an_access_shows_its_banks(host: Host) -> None:

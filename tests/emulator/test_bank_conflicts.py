@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
+import sglab
 from sglab._core import tma
 from sglab.emulator.bank_conflicts import PERMUTATIONS, InstructionBanks, bank_conflicts, count_passes, permute
 from sglab.gpu import KernelError
 from sglab.labs.shared_memory import Prefill
+from tests.support.compilers import has_nvcc
 from tests.support.launches.memory_sessions import corpus, failing, mla_sm90, mla_sm100
 
 
@@ -38,6 +40,40 @@ def test_passes_are_those_of_counting_by_hand(nbytes: int) -> None:
     passes, least = count_passes(addresses, lanes, nbytes)
     expected = [by_hand(row.tolist(), int(mask), nbytes) for row, mask in zip(addresses, lanes, strict=True)]
     assert list(zip(passes.tolist(), least.tolist(), strict=True)) == expected
+
+
+ATOMICS = """
+extern "C" __global__ void bins(const int* x, int* out) {
+    __shared__ int sums[64]; __shared__ int counts[2]; __shared__ unsigned long long wide[2];
+    int t = threadIdx.x;
+    sums[t] = 0;
+    if (t < 2) { counts[t] = 0; wide[t] = 0; }
+    __syncthreads();
+    atomicAdd(&sums[x[t] * 32], x[t] + 2);
+    atomicAdd(&counts[x[t]], 1);
+    atomicMax(&wide[x[t]], 3ull + t);
+    __syncthreads();
+    out[t] = sums[t] + counts[t & 1] + (int)wide[t & 1];
+}
+"""
+
+
+@pytest.mark.skipif(not has_nvcc(), reason="no nvcc")
+def test_lanes_that_change_the_same_word_take_turns_as_modelled_time_has_it() -> None:
+    kernel = sglab.cuda(ATOMICS)["bins"]
+    x = torch.tensor([0] * 20 + [1] * 12 + [0] * 31 + [1], dtype=torch.int32)
+    session = sglab.step(kernel[1, 64], x, torch.zeros(64, dtype=torch.int32)).session()
+    found = [one for one in bank_conflicts(session) if one.instruction.opcode.startswith("atom")]
+    # both sums lie in bank 0: 32 turns a warp; counting is one pass; a half warp of 8-byte words, the turns of each
+    assert [(one.turns, one.passes, one.least) for one in found] == [
+        (True, 64, 2),
+        (False, 2, 2),
+        (True, 16 + 12 + 16 + 15, 4),
+    ]
+    log = session.log
+    for one in bank_conflicts(session):
+        mine = np.isin(log.accesses.event, np.flatnonzero(log.pc == one.instruction.pc))
+        assert one.passes == log.accesses.wavefronts[mine].sum(), one.instruction.text
 
 
 @pytest.mark.parametrize("name", PERMUTATIONS)

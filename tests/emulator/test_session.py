@@ -339,6 +339,24 @@ def test_lines_that_are_named_as_near_are_the_nearest_of_all_files(monkeypatch: 
         session.run_to(line=100)
 
 
+def test_breakpoints_are_counted_without_those_of_moves_and_keep_their_numbers() -> None:
+    session, _ = CASES["reduce"].session()
+    assert session.run_to(opcode="bar").breakpoint is None
+    session.next_event()
+    session.back(warp=0)
+    numbers = [session.break_at(opcode="bar"), session.break_at(opcode="st")]
+    assert numbers == [1, 2]
+    with pytest.raises(gpu.SessionError, match="no breakpoint -1; there are 1, 2"):
+        session.unbreak(-1)
+    session.unbreak(1)
+    session.renumber(session.break_at(opcode="bar"), 1)
+    assert [each.number for each in session.breakpoints] == [1, 2]
+    assert {session.run().breakpoint for _ in range(12)} == {1, 2}
+    assert session.break_at(opcode="ld") == 3
+    with pytest.raises(gpu.SessionError, match="breakpoint 3 cannot have the number 2"):
+        session.renumber(3, 2)
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
@@ -353,6 +371,7 @@ def test_lines_that_are_named_as_near_are_the_nearest_of_all_files(monkeypatch: 
         (lambda s: s.step(count=0), "count must be 1 or more"),
         (lambda s: s.seek(-1), "0 or more"),
         (lambda s: s.unbreak(77), "no breakpoint 77"),
+        (lambda s: s.renumber(1, 2), "breakpoint 1 cannot have the number 2"),
         (lambda s: s.break_phase(barrier=16), "0 to 15"),
         (lambda s: s.watch(10**6), "shared memory ends"),
         (lambda s: s.watch(torch.zeros(1)), "not the launch's"),

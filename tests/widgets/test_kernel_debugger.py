@@ -222,8 +222,11 @@ def test_breakpoints_of_the_page_are_the_sessions() -> None:
     assert session.breakpoints == (watch,)
     widget.edit_stops("limit", FOLLOW, id=1, cta=0, warp=1)
     widget.edit_stops("enable", FOLLOW, id=1, enabled=True)
-    assert (session.breakpoints[-1].cta, session.breakpoints[-1].warp) == (0, 1)
-    session.unbreak(session.breakpoints[-1].number)
+    assert [(each.number, each.cta, each.warp) for each in session.breakpoints] == [
+        (1, 0, 1),
+        (watch.number, None, None),
+    ]
+    session.unbreak(line.number)
     assert [row["kind"] for row in widget.look(FOLLOW)["stops"]] == ["watch"]
 
 
@@ -470,6 +473,36 @@ def test_behind_the_end_the_way_back_is_the_last_warps(action: str) -> None:
     state = go(widget, action)
     assert state["position"] < ended["position"]
     assert last is not None and state["focus"][:2] == [last.cta, last.warp]
+
+
+def test_a_breakpoint_has_one_number_in_the_page_and_in_cells() -> None:
+    widget = make()
+    session = widget.session
+    session.run_to(line=SYNC)
+    session.next_event()  # what moves need for themselves is not counted
+    other = KernelDebugger(session)
+    first, second = sorted({each.ptx_line for each in session.code if each.ptx_line})[2:4]
+    state = widget.edit_stops("toggle_ptx", FOLLOW, line=first)
+    assert state["note"].startswith("Breakpoint 1 is set")
+    assert session.break_at(ptx_line=second) == 2
+
+    def numbers(of: KernelDebugger) -> list[tuple[int, int | None, str]]:
+        return [(row["id"], row["number"], row["when"]) for row in of.look(FOLLOW)["stops"]]
+
+    widget.edit_stops("condition", FOLLOW, id=1, when="lane < 4")
+    widget.edit_stops("limit", FOLLOW, id=2, cta=0, warp=1)
+    assert numbers(widget) == numbers(other) == [(1, 1, "lane < 4"), (2, 2, "")]
+    assert [(each.number, each.when) for each in session.breakpoints] == [(1, "lane < 4"), (2, "")]
+    widget.edit_stops("enable", FOLLOW, id=1, enabled=False)
+    assert [each.number for each in session.breakpoints] == [2]
+    assert session.break_at(ptx_line=second + 1) == 3
+    widget.edit_stops("enable", FOLLOW, id=1, enabled=True)
+    session.restart()
+    assert [each.number for each in session.breakpoints] == [1, 2, 3]
+    stop = session.run()
+    assert stop.breakpoint == 1
+    session.unbreak(1)
+    assert [id for id, _, _ in numbers(widget)] == [2, 3]
 
 
 def test_breakpoints_are_put_back_as_they_were() -> None:

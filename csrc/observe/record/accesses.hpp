@@ -16,6 +16,10 @@ struct AccessForm {
   std::uint8_t bytes = 0;     // per lane
   bool reads = false, writes = false;
   bool counts = false;  // adds 1
+
+  // Whether lanes that change the same word of shared memory take turns: a GPU counts those that add 1 and
+  // adds once.
+  bool takes_turns() const { return reads && writes && !counts; }
 };
 
 // By instruction. Loads, stores, atomics and reductions; what asynchronous operations do is not in their

@@ -71,7 +71,7 @@ std::uint8_t pieces(const LaneAccess& access, Layout layout, std::uint64_t span,
 std::uint8_t wavefronts(const LaneAccess& access, Layout layout, const AccessForm& form) {
   const std::uint32_t words = (form.bytes + kWord - 1) / kWord;
   const std::uint32_t parts = std::clamp<std::uint32_t>(words, 1, 4), width = 32 / parts;
-  const bool turns = form.reads && form.writes && !form.counts;
+  const bool turns = form.takes_turns();
   std::uint32_t sum = 0;
   // Where no bank is asked for two words before all are asked for one.
   const bool same = layout == Layout::kSame && !turns,

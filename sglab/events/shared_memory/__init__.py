@@ -1,6 +1,6 @@
 """A CTA's shared memory in a recorded launch: who touches which bytes, and the shapes that they have."""
 
-from sglab.events.shared_memory.elements import ElementSpan, element_spans
+from sglab.events.shared_memory.elements import ElementSpan, Extent, element_spans
 from sglab.events.shared_memory.reads import KINDS, SWIZZLES, SmemRun, read_run
 from sglab.events.shared_memory.tiles import Area, SharedTile, element_bits, window_areas
 from sglab.events.shared_memory.trace import SharedMemoryTrace
@@ -10,6 +10,7 @@ __all__ = [
     "SWIZZLES",
     "Area",
     "ElementSpan",
+    "Extent",
     "SharedMemoryTrace",
     "SharedTile",
     "SmemRun",

@@ -14,8 +14,9 @@ from sglab.events.shared_memory.reads import KINDS, SmemRun
 Ints = npt.NDArray[np.int64]
 Phases: TypeAlias = list[tuple[int, str]]
 CHUNK = 16
-WHOLE = 15
-NOWHERE = (0, 0, WHOLE)
+WHOLE = (1 << CHUNK) - 1
+WORDS = 0x1111
+"""A bit of each word of a chunk."""
 COPY, MMA, LD, ST = (KINDS.index(kind) for kind in ("copy", "mma", "ld", "st"))
 WEAK, INTEGER, FLOAT, WRITER = 1, 2, 3, 4
 """How much a word counts: of a dtype elsewhere; of instructions that compute with what was loaded; of who wrote it."""
@@ -33,6 +34,17 @@ class Says(Protocol):
 
 
 @dataclass(frozen=True)
+class Extent:
+    """Which bytes an instruction touches, in the whole launch: from start to end, or, where chunks are listed, of these
+    the bytes in their masks."""
+
+    start: int
+    end: int
+    chunks: Ints
+    masks: Ints
+
+
+@dataclass(frozen=True)
 class ElementSpan:
     """Bytes of the same kind. phases: (from how many moments on, element type, empty where nothing says it)."""
 
@@ -45,7 +57,7 @@ def element_spans(
     run: SmemRun,
     moved: Callable[[int], Says],
     copied: Mapping[int, str],
-    extents: Mapping[int, tuple[int, int, int]],
+    extents: Mapping[int, Extent],
 ) -> list[ElementSpan]:
     """The elements of every 16 bytes that were accessed, neighbours together.
 
@@ -57,16 +69,23 @@ def element_spans(
         moved: what an instruction moves, by pc.
         copied: by event, the element type of what a copy without a tensor map reads. One that reads nothing is not
             listed: zeros are as good for what lay there.
-        extents: by pc, where the bytes that it touches begin and end, and a mask of the words of 16 bytes.
+        extents: by pc, the bytes that it touches.
     """
     rows = _Words(run, moved, copied, extents)
     if not rows:
         return []
     table = _Table(*(np.array(column, np.int64) for column in rows.columns()))
     edges = np.unique(np.concatenate([table.start, table.end]))
-    if (table.words == WHOLE).all():
+    masks = np.unique(table.mask)
+    if masks.tolist() == [WHOLE]:
         return _merged(edges, _phases(table, edges, rows.names))
-    parts = [_phases(table.of_word(word), edges, rows.names) for word in range(4)]
+    alike: dict[tuple[int, ...], dict[int, Phases]] = {}  # bytes of a chunk of which the same is said
+    parts = []
+    for byte in range(CHUNK):
+        said = tuple((masks >> byte & 1).tolist())
+        if said not in alike:
+            alike[said] = _phases(table.of_byte(byte), edges, rows.names)
+        parts.append(alike[said])
     return _merged(
         edges,
         {at: _together([part.get(at, []) for part in parts]) for at in sorted({at for part in parts for at in part})},
@@ -84,10 +103,10 @@ class _Table:
     weight: Ints
     writes: Ints
     pc: Ints
-    words: Ints
+    mask: Ints
 
-    def of_word(self, word: int) -> _Table:
-        mine = self.words >> word & 1 > 0
+    def of_byte(self, byte: int) -> _Table:
+        mine = self.mask >> byte & 1 > 0
         return _Table(*(getattr(self, column.name)[mine] for column in fields(self)))
 
 
@@ -117,15 +136,67 @@ def _phases(table: _Table, edges: Ints, names: Sequence[str]) -> dict[int, Phase
     return found
 
 
-def _together(words: Sequence[Phases]) -> Phases:
-    """Of the four words of 16 bytes: "f32|s32|f32|s32" where they differ, as in an array of structs."""
+def _together(parts: Sequence[Phases]) -> Phases:
+    """Of the bytes of a chunk: "f32|s32|f32|s32" where its words differ, as in an array of structs, and
+    "s32|bf16,bf16,s8,|s32|bf16,bf16,s8," where bytes of a word do."""
     phases: Phases = []
-    for moment in sorted({since for each in words for since, _ in each}):
-        held = [next((name for since, name in reversed(each) if since <= moment), "") for each in words]
-        name = held[0] if len(set(held)) == 1 else "|".join(held)
+    for moment in sorted({since for each in parts for since, _ in each}):
+        held = [next((name for since, name in reversed(each) if since <= moment), "") for each in parts]
+        name = _joined(held) if len(set(held)) > 1 else held[0]
         if not phases or phases[-1][1] != name:
             phases.append((moment, name))
     return phases
+
+
+def _joined(held: Sequence[str]) -> str:
+    words = (held[at : at + 4] for at in range(0, CHUNK, 4))
+    return "|".join(word[0] if len(set(word)) == 1 else ",".join(word) for word in words)
+
+
+class _Reach:
+    """What instructions touch, in stretches of chunks of which they touch the same bytes.
+
+    Whole chunks where that says the same: where the others that touch a chunk say the same of it, and the instruction
+    touches all words of some. What an array has left over at its ends is as the array.
+    """
+
+    def __init__(self, extents: Mapping[int, Extent], moved: Callable[[int], Says]) -> None:
+        self._extents = extents
+        first = np.full(max((-(-each.end // CHUNK) for each in extents.values()), default=0), -1)
+        several = np.zeros(len(first), bool)
+        names: dict[str, int] = {}
+        for pc, each in extents.items():
+            number = names.setdefault(moved(pc).element, len(names))
+            mine: Ints | slice = each.chunks if len(each.chunks) else slice(each.start // CHUNK, -(-each.end // CHUNK))
+            several[mine] |= (first[mine] >= 0) & (first[mine] != number)
+            first[mine] = number
+        self._runs = {pc: self._stretches(each, several) for pc, each in extents.items() if len(each.chunks)}
+
+    @staticmethod
+    def _stretches(extent: Extent, several: npt.NDArray[np.bool_]) -> tuple[Ints, Ints, Ints] | None:
+        masks, chunks = extent.masks, extent.chunks
+        words = int(np.bitwise_or.reduce(masks | masks >> 1 | masks >> 2 | masks >> 3)) & WORDS
+        if words == WORDS:
+            masks = np.where(several[chunks], masks, WHOLE)
+            if (masks == WHOLE).all():
+                return None
+        new = np.flatnonzero((np.diff(chunks) != 1) | (np.diff(masks) != 0)) + 1
+        begins = np.concatenate([[0], new])
+        return chunks[begins], chunks[np.concatenate([new - 1, [len(chunks) - 1]])] + 1, masks[begins]
+
+    def of(self, pc: int, start: int, end: int) -> list[tuple[int, int, int]]:
+        """(begin, end, mask) in chunks of what it touches of these bytes; of all that it touches where end is 0."""
+        extent = self._extents.get(pc)
+        if end <= start:
+            start, end = (extent.start, extent.end) if extent else (0, 0)
+        begin, last = start // CHUNK, -(-end // CHUNK)
+        runs = self._runs.get(pc)
+        if runs is None:
+            return [(begin, last, WHOLE)]
+        begins, ends, masks = runs
+        rows = slice(int(np.searchsorted(ends, begin, "right")), int(np.searchsorted(begins, last, "left")))
+        clipped = np.maximum(begins[rows], begin).tolist(), np.minimum(ends[rows], last).tolist()
+        return list(zip(*clipped, masks[rows].tolist(), strict=True))
 
 
 class _Words:
@@ -136,8 +207,9 @@ class _Words:
         run: SmemRun,
         moved: Callable[[int], Says],
         copied: Mapping[int, str],
-        extents: Mapping[int, tuple[int, int, int]],
+        extents: Mapping[int, Extent],
     ) -> None:
+        reach = _Reach(extents, moved)
         self.names = [""]
         self._rows: list[tuple[int, ...]] = []
         self._numbers = {"": 0}
@@ -153,13 +225,12 @@ class _Words:
                     self._add(number, one.start, one.start + one.bytes, one.element, FLOAT, False, pc)
             elif kind in (LD, ST):
                 says = known.get(pc) or known.setdefault(pc, moved(pc))
-                begin, end = (start, start + nbytes) if nbytes else extents.get(pc, NOWHERE)[:2]
-                words = extents.get(pc, NOWHERE)[2]
                 reads = INTEGER if says.element[:1] in ("s", "u") else FLOAT
-                if kind == LD or says.updates:
-                    self._add(number, begin, end, says.element, reads if says.computed else WEAK, False, pc, words)
-                if kind == ST:
-                    self._add(number, begin, end, says.element, WRITER if says.computed else WEAK, True, pc, words)
+                for begin, end, mask in reach.of(pc, start, start + nbytes):
+                    if kind == LD or says.updates:
+                        self._row(number, begin, end, says.element, reads if says.computed else WEAK, False, pc, mask)
+                    if kind == ST:
+                        self._row(number, begin, end, says.element, WRITER if says.computed else WEAK, True, pc, mask)
 
     def __bool__(self) -> bool:
         return bool(self._rows)
@@ -167,16 +238,20 @@ class _Words:
     def columns(self) -> list[tuple[int, ...]]:
         return list(zip(*self._rows, strict=True))
 
-    def _add(
-        self, moment: int, start: int, end: int, element: str, weight: int, writes: bool, pc: int, words: int = WHOLE
+    def _add(self, moment: int, start: int, end: int, element: str, weight: int, writes: bool, pc: int) -> None:
+        self._row(moment, start // CHUNK, -(-end // CHUNK), element, weight, writes, pc, WHOLE)
+
+    def _row(
+        self, moment: int, begin: int, end: int, element: str, weight: int, writes: bool, pc: int, mask: int
     ) -> None:
-        if end <= start:
+        """begin, end: in chunks."""
+        if end <= begin:
             return
         element = "f32" if element == "tf32" else element
         if element not in self._numbers:
             self._numbers[element] = len(self.names)
             self.names.append(element)
-        self._rows.append((moment, start // CHUNK, -(-end // CHUNK), self._numbers[element], weight, writes, pc, words))
+        self._rows.append((moment, begin, end, self._numbers[element], weight, writes, pc, mask))
 
 
 def _chosen(interval: Ints, kind: Ints, weight: Ints) -> Ints:

@@ -13,6 +13,8 @@ from sglab.emulator.watch import Watch
 
 from .code import CodeTables
 
+NEW = 0
+"""Of a point that the session has not numbered yet."""
 MOST_GONE = 100
 """How many points that were removed are kept, in case that is taken back."""
 
@@ -22,13 +24,15 @@ class StopPoint:
     """One of them.
 
     Attributes:
+        id: its number in the session, which it keeps when it is switched off or changed.
         kind: line, ptx, code (instructions that are not those of one line), watch or phase.
         label: for people.
         place: for the page: a file and line, a PTX line, or nothing.
         lines: PTX lines before which it stops.
         cta, warp: limit it to a CTA, and to a warp; None for all.
         when: what a lane must hold, "%r5 == 3"; empty: anything.
-        arm: makes it in the session and returns its number there.
+        arm: makes it in the session and returns its number there, a new one.
+        number: its id, while it is on.
     """
 
     id: int
@@ -55,7 +59,6 @@ class StopPoints:
         self._session, self._code = session, code
         self._all: dict[int, StopPoint] = {}
         self._gone: dict[int, StopPoint] = {}
-        self._next = 1
 
     def rows(self) -> list[dict[str, Any]]:
         self._follow()
@@ -106,7 +109,7 @@ class StopPoints:
         def arm() -> int:
             return watch.arm(self._session, access)
 
-        made = self._insert(StopPoint(self._next, "watch", f"{watch.expression} {words[access]}", arm))
+        made = self._insert(StopPoint(NEW, "watch", f"{watch.expression} {words[access]}", arm))
         return f"Breakpoint {made.id} stops where {made.label}."
 
     def add_phase(self, cta: int, offset: int) -> str:
@@ -114,7 +117,7 @@ class StopPoints:
             return self._session.break_phase(mbarrier=offset, cta=cta)
 
         label = f"a phase of mbarrier smem+0x{offset:x} ends"
-        made = self._insert(StopPoint(self._next, "phase", label, arm, cta=cta))
+        made = self._insert(StopPoint(NEW, "phase", label, arm, cta=cta))
         return f"Breakpoint {made.id} stops where {label}."
 
     def limit(self, id: int, cta: int | None, warp: int | None) -> None:
@@ -190,10 +193,14 @@ class StopPoints:
         for point in [*self._all.values()]:
             if point.number is not None and point.number not in there:
                 del self._all[point.id]
-        known = {point.number for point in self._all.values()}
+        known = {point.number: point for point in self._all.values()}
         for number, breakpoint in there.items():
-            if number not in known:
+            mine = known.get(number)
+            if mine is None:
                 self._adopt(breakpoint)
+            elif breakpoint.pcs:  # another widget of the session may have changed it
+                mine.cta, mine.warp, mine.when = breakpoint.cta, breakpoint.warp, breakpoint.when
+        self._all = dict(sorted(self._all.items()))
 
     def _adopt(self, breakpoint: Breakpoint) -> None:
         lines = self._code.ptx_lines(breakpoint.pcs)
@@ -204,17 +211,16 @@ class StopPoints:
         elif len(lines) == 1:
             kind, place = "ptx", {"ptx": lines[0]}
         limits = breakpoint.cta, breakpoint.warp, breakpoint.when
-        point = StopPoint(self._next, kind, breakpoint.label, lambda: 0, place, lines, *limits)
+        point = StopPoint(breakpoint.number, kind, breakpoint.label, lambda: 0, place, lines, *limits)
         point.number, point.arm = breakpoint.number, lambda: self._session.rebreak(breakpoint)
         if breakpoint.pcs:
             point.arm = self._armed_at(point, list(breakpoint.pcs), breakpoint.source)
         self._all[point.id] = point
-        self._next += 1
 
     def _add(
         self, kind: str, label: str, pcs: list[int], place: dict[str, int], source: tuple[str, int] | None = None
     ) -> StopPoint:
-        point = StopPoint(self._next, kind, label, lambda: 0, place, self._code.ptx_lines(pcs))
+        point = StopPoint(NEW, kind, label, lambda: 0, place, self._code.ptx_lines(pcs))
         point.arm = self._armed_at(point, pcs, source)
         return self._insert(point)
 
@@ -226,7 +232,6 @@ class StopPoints:
     def _insert(self, point: StopPoint) -> StopPoint:
         self._arm(point)
         self._all[point.id] = point
-        self._next += 1
         return point
 
     def _get(self, id: int) -> StopPoint:
@@ -236,7 +241,15 @@ class StopPoints:
         return self._all[id]
 
     def _arm(self, point: StopPoint) -> None:
-        point.number = point.arm() if point.enabled else None
+        if not point.enabled:
+            point.number = None
+            return
+        made = point.arm()
+        if point.id == NEW:
+            point.id = made
+        elif point.id != made:
+            self._session.renumber(made, point.id)
+        point.number = point.id
 
     def _disarm(self, point: StopPoint) -> None:
         if point.number is not None:

@@ -85,3 +85,37 @@ def test_members_of_structs_lie_word_by_word() -> None:
     ((start, end, names),) = spans(widget)
     assert (start, end, names[-1].split("|")[::2]) == (0x400, 0x600, ["f32", "f32"])
     assert names[-1].split("|")[1::2] != ["f32", "f32"]
+
+
+RECORDS = """
+#include <cuda_bf16.h>
+struct Record { MEMBERS };
+extern "C" __global__ void records(const float* x, const int* z, const signed char* q, float* out) {
+    __shared__ Record r[64];
+    int t = threadIdx.x;
+    r[t].i = z[t]; r[t].v = x[t]; r[t].c = q[t];
+    __syncthreads();
+    Record& o = r[63 - t];
+    out[t] = (o.i * 5 + 1) * (float)o.v + o.c * 3;
+}
+"""
+
+
+@pytest.mark.skipif(not has_nvcc(), reason="no nvcc")
+@pytest.mark.parametrize(
+    ("members", "nbytes", "expected"),
+    [
+        ("int i; int pad; __nv_bfloat16 v, other; signed char c;", 16, ["s32||bf16,bf16,,|s8,,,"]),
+        ("int i; __nv_bfloat16 v; signed char c;", 8, ["s32|bf16,bf16,s8,|s32|bf16,bf16,s8,"]),
+        # what a chunk begins with comes round every third one
+        ("int i; float v; signed char c;", 12, ["s32|f32|s8,,,|s32", "f32|s8,,,|s32|f32", "s8,,,|s32|f32|s8,,,"]),
+    ],
+)
+def test_every_byte_of_structs_has_the_type_of_who_touches_it(members: str, nbytes: int, expected: list[str]) -> None:
+    kernel = sglab.cuda(RECORDS.replace("MEMBERS", members))["records"]
+    ints = torch.arange(64, dtype=torch.int32)
+    widget = SharedMemory(sglab.step(kernel[1, 64], torch.randn(64), ints, ints.to(torch.int8), torch.zeros(64)))
+    found = spans(widget)
+    assert (found[0][0], found[-1][1]) == (0x400, 0x400 + 64 * nbytes)
+    rounds = len(found) // len(expected)
+    assert [names for _, _, names in found] == [[name] for name in expected] * rounds

@@ -40,6 +40,8 @@ export interface Frame {
   /** A message above the view that leaves the view as it is; the reader dismisses it. */
   notify(kind: "error" | "info", text: string): void;
   clearNotice(): void;
+  /** That what is shown has failed: said until the reader closes it, after other messages and Esc again. "": it has not. */
+  setFailure(text: string): void;
   /** What the marks of the view mean. */
   setLegend(items: readonly LegendItem[]): void;
   openMore(open?: boolean): void;
@@ -137,6 +139,19 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
   root.append(grip);
   keepLayoutInPrint(root, body, disposer);
 
+  let failure = "";
+  function showNotice(kind: "error" | "info", text: string): void {
+    const name = text === failure ? "Dismiss" : "Dismiss (Esc)";
+    const dismiss = h("button", { type: "button", class: "sg-button sg-small", "aria-label": name }, "✕");
+    dismiss.addEventListener("click", () => {
+      if (text === failure) failure = "";
+      frame.clearNotice();
+      root.focus({ preventScroll: true }); // the button goes: keys stay with the widget
+    });
+    notice.dataset.kind = kind;
+    notice.replaceChildren(h("span", {}, text), dismiss);
+  }
+
   const frame: Frame = {
     root,
     toolbar,
@@ -159,21 +174,15 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
       setAttributes(root, { "data-placeholder": kind });
       body.hidden = shown !== null;
     },
-    notify(kind, text) {
-      const dismiss = h(
-        "button",
-        { type: "button", class: "sg-button sg-small", "aria-label": "Dismiss (Esc)" },
-        "✕",
-      );
-      dismiss.addEventListener("click", () => {
-        frame.clearNotice();
-        root.focus({ preventScroll: true }); // the button goes: keys stay with the widget
-      });
-      notice.dataset.kind = kind;
-      notice.replaceChildren(h("span", {}, text), dismiss);
-    },
+    notify: showNotice,
     clearNotice() {
-      notice.replaceChildren();
+      if (failure) showNotice("error", failure);
+      else notice.replaceChildren();
+    },
+    setFailure(text) {
+      const before = failure;
+      failure = text;
+      if (text || before) frame.clearNotice();
     },
     setLegend(items) {
       legend.replaceChildren(...legendParts(items));

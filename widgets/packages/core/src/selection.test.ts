@@ -43,6 +43,24 @@ describe("moments of a launch", () => {
     expect(others.value).toEqual({ cta: 1 });
   });
 
+  test("so do places in its shared and tensor memory, not those in global memory", () => {
+    const store = freshStore();
+    const [mine, others] = [momentsOf("mine", store), momentsOf("others", store)];
+    for (const address of ["smem+0x400", "tmem[3,64]"]) {
+      mine.set({ cta: 1, address });
+      expect(store.value).toEqual({ cta: 1, address, launch: "mine" });
+      expect(mine.value).toEqual({ cta: 1, address });
+      expect(others.value).toEqual({ cta: 1 });
+      expect(momentsOf("mine", store).value).toEqual({ cta: 1, address });
+    }
+    mine.set({ address: "0x7f00" });
+    expect(others.value).toEqual({ address: "0x7f00" });
+    mine.set({ address: "0x7f00", moment: 2 });
+    expect(others.value).toEqual({ address: "0x7f00" });
+    store.set({ address: "smem+0x400" }); // from Python, of no launch in particular
+    expect(others.value).toEqual({ address: "smem+0x400" });
+  });
+
   test("of no launch in particular are shared by all", () => {
     const store = freshStore();
     store.set({ moment: 7 });

@@ -12,6 +12,8 @@ export interface SelectionStore {
   on(listener: (value: Selection, origin: unknown) => void): () => void;
 }
 
+/** Addresses in a CTA's own memory. */
+const IN_CTA = /^(smem|tmem)/;
 const KEY = Symbol.for("sglab.selection.v1");
 
 type Registry = Map<string, SelectionStore>;
@@ -47,26 +49,34 @@ export function selectionStore(scope: string): SelectionStore {
 }
 
 /**
- * The store as widgets of one launch see it: a notebook may show several, and a moment of one is none of another's. Whoever
- * selects a moment without naming a launch means all.
+ * The store as widgets of one launch see it: a notebook may show several, and a moment of one, or a place in its shared or
+ * tensor memory, is none of another's. Whoever selects these without naming a launch means all.
  */
 export function momentsOf(launch: string, store: SelectionStore): SelectionStore {
   if (!launch) return store;
   let [raw, own]: Selection[] = [{}, {}];
   const seen = (value: Selection): Selection => {
     if (value === raw) return own as Selection;
-    const { launch: whose, moment, ...rest } = value;
+    const { launch: whose, ...all } = value;
     raw = value;
-    own = moment === undefined || (whose !== undefined && whose !== launch) ? rest : { ...rest, moment };
+    own = whose === undefined || whose === launch ? all : withoutLaunchs(all);
     return own;
   };
   return {
     get value() {
       return seen(store.value);
     },
-    set: (next, origin) => store.set(next.moment === undefined ? next : { ...next, launch }, origin),
+    set: (next, origin) => store.set(isOfLaunch(next) ? { ...next, launch } : next, origin),
     on: (listener) => store.on((value, origin) => listener(seen(value), origin)),
   };
+}
+
+function isOfLaunch({ moment, address }: Selection): boolean {
+  return moment !== undefined || (address !== undefined && IN_CTA.test(address));
+}
+
+function withoutLaunchs({ moment: _, address, ...rest }: Selection): Selection {
+  return address === undefined || IN_CTA.test(address) ? rest : { ...rest, address };
 }
 
 /**

@@ -5,7 +5,12 @@ import type { CodeModel } from "./code_model";
 import type { MBarrier, State, StopEdit, StopOptions, StopPoint } from "./protocol";
 import { barrierKey, sharedAddress } from "./words";
 
-export type Edit = (edit: StopEdit, options: StopOptions) => Promise<void>;
+export type Edit = (edit: StopEdit, options: StopOptions, failed?: (error: unknown) => void) => Promise<void>;
+
+/** Conditions that were refused, by breakpoint: as they were written, to be mended, and what is wrong with them. */
+export type Refused = Map<number, { text: string; wrong: string }>;
+
+const STOP_COLUMNS = ["on", "no.", "where", "which warps", "when", ""];
 
 function button(label: string, title: string, run: () => void): HTMLButtonElement {
   const made = h(
@@ -41,6 +46,8 @@ export function stopsPanel(
   live: boolean,
   edit: Edit,
   go: (stop: StopPoint) => void,
+  refused: Refused,
+  redraw: () => void,
 ): HTMLElement[] {
   if (state.stops.length === 0)
     return [
@@ -50,14 +57,15 @@ export function stopsPanel(
           : "None were set when this page was saved.",
       ),
     ];
-  const rows = state.stops.map((stop) => {
+  const rows = state.stops.flatMap((stop) => {
     const on = h("input", { type: "checkbox", "aria-label": `Breakpoint ${stop.id} is on` });
     on.checked = stop.enabled;
     on.disabled = !live;
     on.addEventListener("change", () => edit("enable", { id: stop.id, enabled: on.checked }));
     const place = button(stop.label, `Show ${stop.label}`, () => go(stop));
     place.className = "kd-link";
-    return [
+    const wrong = h("p", { class: "kd-wrong", role: "alert" }, refused.get(stop.id)?.wrong);
+    const row = [
       cell(on),
       cell(
         h("span", { title: stop.number ? `session.unbreak(${stop.number})` : "" }, String(stop.id)),
@@ -65,32 +73,51 @@ export function stopsPanel(
       ),
       cell(place),
       cell(live ? warpChoice(state, stop, edit) : warpWords(stop)),
-      cell(live ? condition(stop, edit) : (stop.when ?? "")),
+      cell(live ? condition(stop, edit, refused, wrong, redraw) : (stop.when ?? "")),
       cell(
         live ? button("✕", `Remove breakpoint ${stop.id}`, () => edit("remove", { id: stop.id })) : undefined,
       ),
     ];
+    return refused.has(stop.id) ? [row, [h("td", { colspan: STOP_COLUMNS.length }, wrong)]] : [row];
   });
-  const parts = [table(["on", "no.", "where", "which warps", "when", ""], rows)];
+  const parts = [table(STOP_COLUMNS, rows)];
   if (live && state.stops.length > 1)
     parts.push(button("remove all", "Remove all breakpoints", () => edit("clear", {})));
   return parts;
 }
 
 /** Values that a lane must hold; of breakpoints before instructions alone. */
-function condition(stop: StopPoint, edit: Edit): HTMLElement | undefined {
+function condition(
+  stop: StopPoint,
+  edit: Edit,
+  refused: Refused,
+  wrong: HTMLElement,
+  redraw: () => void,
+): HTMLElement | undefined {
   if (stop.kind === "watch" || stop.kind === "phase") return undefined;
+  const before = refused.get(stop.id);
   const field = h("input", {
     type: "text",
     class: "sg-input kd-when",
-    value: stop.when ?? "",
+    value: before?.text ?? stop.when ?? "",
     placeholder: "%r5 == 3",
     title: "Stops only where a lane holds such values: %r5 == 3, %f1 == nan, lane < 4 and %r5 > 0x10",
     "aria-label": `Condition of breakpoint ${stop.id}`,
+    "aria-invalid": before ? "true" : undefined,
   });
+  const judge = () => {
+    const same = field.value === before?.text;
+    wrong.hidden = !same;
+    field.ariaInvalid = String(same);
+  };
+  if (before) field.addEventListener("input", judge); // what is being mended is not wrong yet
   field.addEventListener("change", async () => {
-    await edit("condition", { id: stop.id, when: field.value });
-    field.value = stop.when ?? ""; // where it was refused: otherwise another field is here by now
+    const text = field.value;
+    refused.delete(stop.id);
+    await edit("condition", { id: stop.id, when: text }, (error) =>
+      refused.set(stop.id, { text, wrong: (error as Error).message }),
+    );
+    redraw();
   });
   return field;
 }

@@ -1,7 +1,7 @@
 // A deadlock as the cycle it is; without a cycle, as the list of who waits for what that will never come.
 
 import { h, s, uniqueId } from "@sglab/core";
-import type { WaitGraph, WaitNode } from "./wait_graph";
+import { type WaitGraph, type WaitNode, withCta } from "./wait_graph";
 import { roleLook } from "./warp_looks";
 
 const SIZE = { width: 500, height: 330 };
@@ -135,12 +135,13 @@ export function waitList(graph: WaitGraph, focus: (node: WaitNode) => void): HTM
       const waiting = graph.edges.filter(([, to]) => to === barrier.id).map(([from]) => from);
       const owing = graph.edges.filter(([from]) => from === barrier.id).map(([, to]) => to);
       const names = (ids: string[]) =>
-        ids.flatMap((id) => {
-          const node = graph.nodes.find((each) => each.id === id) as WaitNode;
-          const made = h("button", { type: "button", class: "kd-link", title: node.title }, node.label);
-          made.addEventListener("click", () => focus(node));
-          return [made, " "];
-        });
+        withCta(ids.map((id) => graph.nodes.find((each) => each.id === id) as WaitNode)).flatMap(
+          ([cta, node]) => {
+            const made = h("button", { type: "button", class: "kd-link", title: node.title }, node.label);
+            made.addEventListener("click", () => focus(node));
+            return [cta, made, " "];
+          },
+        );
       return h(
         "li",
         {},

@@ -22,8 +22,8 @@ import type { Driver } from "./driver";
 import { findingsPanel } from "./findings_view";
 import { replaceKeepingFocus } from "./kept_children";
 import { keyBindings } from "./key_bindings";
-import { barriersPanel, flightPanel, outputPanel, stopsPanel } from "./panels";
-import type { DebuggerSource, KeptStop, Party, State, StopEdit, StopOptions, StopPoint } from "./protocol";
+import { barriersPanel, type Edit, flightPanel, outputPanel, type Refused, stopsPanel } from "./panels";
+import type { DebuggerSource, KeptStop, Party, State, StopPoint } from "./protocol";
 import { RegistersView } from "./registers_view";
 import type { SessionTransport } from "./session_transport";
 import { warpName } from "./warp_looks";
@@ -81,9 +81,9 @@ export function makeView({
 
   const history = historyOf(disposer);
   /** Ctrl+Z takes it back. */
-  const edit = async (name: StopEdit, options: StopOptions) => {
+  const edit: Edit = async (name, options, failed) => {
     const before = keptStops(driver.state);
-    await driver.ask("edit_stops", { edit: name, ...options });
+    await driver.ask("edit_stops", { edit: name, ...options }, failed);
     const after = keptStops(driver.state);
     const putBack = (points: KeptStop[], now: KeptStop[]) =>
       driver.ask("edit_stops", { edit: "put_back", points, instead: now.map(({ id }) => id) });
@@ -152,8 +152,9 @@ export function makeView({
     output: panel(),
   };
   panels.memory.append(watches.element);
+  const refused: Refused = new Map();
   const makePanel: Record<string, (state: State) => HTMLElement[]> = {
-    stops: (state) => stopsPanel(state, live, edit, showStop),
+    stops: (state) => stopsPanel(state, live, edit, showStop, refused, () => showPanel("stops")),
     barriers: (state) =>
       barriersPanel(state, live, selection.value.barrier, edit, ({ cta, offset }) =>
         selection.set({ ...selection.value, cta, barrier: barrierKey(cta, offset) }, frame),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { State, Wait, Warp } from "./protocol";
-import { graphOfCycle, waitGraph } from "./wait_graph";
+import { graphOfCycle, type WaitNode, waitGraph, withCta } from "./wait_graph";
 
 const placeOf = (at: number) => `line ${at}`;
 
@@ -89,6 +89,27 @@ describe("who waits for whom", () => {
       ["w1.1", "cluster"],
     ]);
   });
+});
+
+test("warps are said with their CTA, once where neighbours have the same", () => {
+  const barrier = { cta: 5, number: 1, name: "", waiting: [0, 1], arrived: 64, expected: 128 };
+  const shown = state([warp(5, 0, "barrier", 1), warp(5, 1, "barrier", 1), warp(6, 2, "ready")], {
+    barriers: [barrier] as unknown as State["barriers"],
+  });
+  const warps = waitGraph(shown, placeOf).nodes.filter(({ kind }) => kind === "warp");
+  expect(withCta(warps).map(([cta, { label }]) => cta + label)).toEqual(["CTA 5 w0", "w1"]);
+  const lost: Wait = {
+    cta: 7,
+    warp: 3,
+    ptxLine: 7,
+    kind: "barrier",
+    object: 1,
+    waits: "",
+    next: null,
+    nextLine: 0,
+  };
+  const [gone] = graphOfCycle([lost], shown, placeOf).nodes; // of a cluster that is not shown
+  expect(withCta([...warps, gone as WaitNode]).map(([cta]) => cta)).toEqual(["CTA 5 ", "", "CTA 7 "]);
 });
 
 test("a deadlock's cycle closes, and a party that has ended says where", () => {

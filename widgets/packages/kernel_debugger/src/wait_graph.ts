@@ -11,6 +11,8 @@ export interface WaitNode {
   detail: string;
   /** All there is to say, for hover. */
   title: string;
+  /** Of a warp, also where its CTA is not shown. */
+  cta?: number;
   warp?: Warp;
 }
 
@@ -42,6 +44,7 @@ export function waitGraph(state: State, placeOf: (pc: number) => string): WaitGr
       label: roleLabel(warp.warp, warp),
       detail: placeOf(pc),
       title: warpName(warp),
+      cta: warp.cta,
       warp,
     });
     const target = awaited(state, warp, wait, key);
@@ -57,6 +60,7 @@ export function waitGraph(state: State, placeOf: (pc: number) => string): WaitGr
         label: roleLabel(owing, other),
         detail: placeOf(at),
         title: warpName(other),
+        cta,
         warp: other,
       });
       const edge: [string, string] = [target.node.id, warpId(cta, owing)];
@@ -81,6 +85,7 @@ export function graphOfCycle(waits: Wait[], state: State, placeOf: (ptxLine: num
       label: roleLabel(warp, found),
       detail: placeOf(ptxLine),
       title: `warp ${warp} of CTA ${cta} ${sentence}`,
+      cta,
       warp: found,
     });
     nodes.push({
@@ -101,6 +106,11 @@ export function graphOfCycle(waits: Wait[], state: State, placeOf: (ptxLine: num
       edges,
     ),
   };
+}
+
+/** Warps with what is to be said before each: its CTA, where that is not the same as before. */
+export function withCta(nodes: readonly WaitNode[]): [cta: string, node: WaitNode][] {
+  return nodes.map((node, i) => [node.cta === nodes[i - 1]?.cta ? "" : `CTA ${node.cta} `, node]);
 }
 
 /** What the launch's events call the barrier, such as "mma→softmax full[0]". */

@@ -33,6 +33,25 @@ describe("4 bytes a lane", () => {
   });
 });
 
+test("lanes of an atomic take turns at a word", () => {
+  const same = bankUse(every(0), ALL, 4, true);
+  expect(same).toMatchObject({ passes: 32, least: 1 });
+  expect(bankSentence(same)).toBe(
+    "32 lanes change the same word one after the other: 32 passes instead of 1.",
+  );
+  const two = bankUse(
+    every(128).map((address) => address % 256),
+    ALL,
+    4,
+    true,
+  );
+  expect(two).toMatchObject({ passes: 32, least: 1 });
+  expect(two.phases[0]?.banks[0]).toMatchObject({ words: [0, 32], served: 32 });
+  expect(bankUse(every(4), ALL, 4, true)).toMatchObject({ passes: 1, least: 1 });
+  const apart = bankUse(every(128), ALL, 4, true);
+  expect(bankSentence(apart)).toBe("A 32-way bank conflict: 32 passes instead of 1.");
+});
+
 test("8 bytes a lane go by half warps, 16 by quarters", () => {
   expect(bankUse(every(8), ALL, 8)).toMatchObject({ passes: 2, least: 2 });
   expect(bankUse(every(16), ALL, 16)).toMatchObject({ passes: 4, least: 4 });

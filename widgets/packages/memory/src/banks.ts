@@ -1,10 +1,18 @@
 // Which of the 32 banks a warp's access to shared memory uses, and how many passes it takes.
 
+export interface Bank {
+  /** That use it. */
+  lanes: number[];
+  /** The distinct 4-byte words they want. */
+  words: number[];
+  /** What it serves one after the other: its words; where lanes take turns, each lane's. */
+  served: number;
+}
+
 export interface Phase {
   lanes: number[];
-  /** By bank: the lanes that use it, and the distinct 4-byte words they want. */
-  banks: { lanes: number[]; words: number[] }[];
-  /** Passes: the most distinct words of one bank. */
+  banks: Bank[];
+  /** Of the bank that serves most. */
   passes: number;
 }
 
@@ -19,9 +27,9 @@ export const BANKS = 32;
 
 /**
  * An access of 4 bytes a lane is one phase; of 8 bytes, one per half warp; of 16, one per quarter. Lanes that want the
- * same word share it.
+ * same word share it, unless they take turns, as those of an atomic do.
  */
-export function bankUse(addresses: readonly number[], lanes: number, bytes: number): BankUse {
+export function bankUse(addresses: readonly number[], lanes: number, bytes: number, turns = false): BankUse {
   const groups = bytes >= 16 ? 4 : bytes === 8 ? 2 : 1;
   const size = 32 / groups;
   const phases: Phase[] = [];
@@ -29,7 +37,7 @@ export function bankUse(addresses: readonly number[], lanes: number, bytes: numb
     const active = Array.from({ length: size }, (_, i) => group * size + i).filter(
       (lane) => (lanes >>> lane) & 1,
     );
-    if (active.length) phases.push(phaseOf(addresses, active, bytes));
+    if (active.length) phases.push(phaseOf(addresses, active, bytes, turns));
   }
   return {
     phases,
@@ -38,23 +46,31 @@ export function bankUse(addresses: readonly number[], lanes: number, bytes: numb
   };
 }
 
-function phaseOf(addresses: readonly number[], lanes: number[], bytes: number): Phase {
-  const banks = Array.from({ length: BANKS }, () => ({ lanes: [] as number[], words: [] as number[] }));
+function phaseOf(addresses: readonly number[], lanes: number[], bytes: number, turns: boolean): Phase {
+  const banks = Array.from({ length: BANKS }, (): Bank => ({ lanes: [], words: [], served: 0 }));
   for (const lane of lanes) {
     const first = Math.floor((addresses[lane] as number) / 4);
     const last = Math.floor(((addresses[lane] as number) + bytes - 1) / 4);
     for (let word = first; word <= last; word++) {
-      const bank = banks[word % BANKS] as { lanes: number[]; words: number[] };
+      const bank = banks[word % BANKS] as Bank;
       bank.lanes.push(lane);
-      if (!bank.words.includes(word)) bank.words.push(word);
+      const known = bank.words.includes(word);
+      if (!known) bank.words.push(word);
+      if (turns || !known) bank.served++;
     }
   }
-  return { lanes, banks, passes: Math.max(1, ...banks.map((bank) => bank.words.length)) };
+  return { lanes, banks, passes: Math.max(1, ...banks.map(({ served }) => served)) };
 }
 
 export function bankSentence(use: BankUse): string {
   const times = (count: number) => `${count} pass${count === 1 ? "" : "es"}`;
   if (use.passes === use.least) return `No bank conflict: ${times(use.passes)} through the 32 banks.`;
   const worst = Math.max(...use.phases.map((phase) => phase.passes));
-  return `${worst === 8 || worst === 11 || worst === 18 ? "An" : "A"} ${worst}-way bank conflict: ${times(use.passes)} instead of ${use.least}.`;
+  const rest = `${times(use.passes)} instead of ${use.least}.`;
+  const busiest = use.phases.flatMap(({ banks }) => banks).filter(({ served }) => served === worst);
+  if (busiest.every(({ words }) => words.length < worst)) {
+    const whose = busiest.some(({ words }) => words.length === 1) ? "the same word" : "words of one bank";
+    return `${worst} lanes change ${whose} one after the other: ${rest}`;
+  }
+  return `${worst === 8 || worst === 11 || worst === 18 ? "An" : "A"} ${worst}-way bank conflict: ${rest}`;
 }

@@ -39,7 +39,7 @@ export interface Selection {
   barrier?: string;
   address?: string;
   moment?: number;
-  /** Whose moment it is: see `momentsOf` of the core. */
+  /** Whose moment, or address in a CTA, it is: see `momentsOf` of the core. */
   launch?: string;
 }
 

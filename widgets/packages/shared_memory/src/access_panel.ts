@@ -15,6 +15,7 @@ interface Choice {
   addresses: number[];
   lanes: number;
   bytes: number;
+  turns?: boolean;
 }
 
 function ofMoment(access: Access, code: Record<string, Code>): Choice {
@@ -133,12 +134,13 @@ const NOTHING = () =>
   );
 
 function accessTables(choice: Choice, by: Swizzle | undefined, theme: Theme): HTMLElement[] {
-  const parts = [
-    bankTable("As the addresses are", bankUse(choice.addresses, choice.lanes, choice.bytes), theme),
-  ];
+  const { lanes, bytes, turns = false } = choice;
+  const tableOf = (title: string, addresses: readonly number[]) =>
+    bankTable(title, bankUse(addresses, lanes, bytes, turns), turns, theme);
+  const parts = [tableOf("As the addresses are", choice.addresses)];
   if (by) {
     const moved = choice.addresses.map((address) => swizzleAddress(by, address));
-    parts.push(bankTable(`Permuted, ${swizzleLabel(by)}`, bankUse(moved, choice.lanes, choice.bytes), theme));
+    parts.push(tableOf(`Permuted, ${swizzleLabel(by)}`, moved));
   }
   return parts;
 }

@@ -3,17 +3,20 @@
 import { h, type Theme } from "@sglab/core";
 import { BANKS, type BankUse, bankSentence } from "@sglab/memory/banks";
 
-/** One row per phase, one column per bank; the number is how many distinct words the bank must deliver. */
-export function bankTable(title: string, use: BankUse, theme: Theme): HTMLElement {
+/** One row per phase, one column per bank; the number is how many distinct words, or lanes in turn, the bank must serve. */
+export function bankTable(title: string, use: BankUse, turns: boolean, theme: Theme): HTMLElement {
+  const what = turns
+    ? "lanes that each bank must serve in turn, since they change words"
+    : "different 4-byte words that each bank must deliver";
   const head = h("tr", {}, h("th", { scope: "col" }, "lanes"));
   for (let bank = 0; bank < BANKS; bank++) head.append(h("th", { scope: "col" }, String(bank)));
   head.append(h("th", { scope: "col" }, "passes"));
   const rows = use.phases.map(({ lanes, banks, passes }) => {
     const row = h("tr", {}, h("th", { scope: "row" }, `${lanes[0]}–${lanes[lanes.length - 1]}`));
-    for (const { lanes: users, words } of banks) {
-      const cell = h("td", { class: words.length > 1 ? "ssm-conflict" : words.length ? "ssm-used" : "" });
-      if (words.length) {
-        cell.textContent = words.length > 1 ? `▲${words.length}` : "1";
+    for (const { lanes: users, words, served } of banks) {
+      const cell = h("td", { class: served > 1 ? "ssm-conflict" : served ? "ssm-used" : "" });
+      if (served) {
+        cell.textContent = served > 1 ? `▲${served}` : "1";
         cell.title = `lanes ${users.join(", ")}: ${words.map((word) => `smem+0x${(word * 4).toString(16)}`).join(", ")}`;
       }
       row.append(cell);
@@ -24,7 +27,7 @@ export function bankTable(title: string, use: BankUse, theme: Theme): HTMLElemen
   const table = h(
     "table",
     { class: "ssm-banks" },
-    h("caption", {}, `${title}: different 4-byte words that each bank must deliver, phase by phase`),
+    h("caption", {}, `${title}: ${what}, phase by phase`),
     h("thead", {}, head),
     h("tbody", {}, ...rows),
   );

@@ -6,7 +6,7 @@ import { short } from "@sglab/memory/words";
 import { LINE, smem, WRITTEN } from "./data";
 import { boxRow, type Element, type Layout, type MapQuestion } from "./layout";
 import type { Area, FrameInfo } from "./protocol";
-import { BITS, elementName, elementsText, hexWords, numbersIn, pieceText, swizzleRows } from "./words";
+import { elementName, elementsText, hexWords, isStruct, pieceText, swizzleRows, writtenIn } from "./words";
 
 export interface Looked {
   layout: Layout;
@@ -48,11 +48,10 @@ function elementRow(
   { layout, bytes, written, elementOf }: Looked,
   { row, column, address, chunk }: Element,
 ): Row {
-  const element = elementOf(chunk);
-  const bits = BITS[element] ?? layout.elementBits;
-  const found = isSet(written(chunk) ?? WRITTEN, address - chunk) ? bytes(chunk) : undefined;
-  const number = found && numbersIn(found, element)[Math.floor(((address - chunk) * 8) / bits)];
-  const value = number === undefined || layout.elementBits < 8 ? "" : `, holds ${short(number)}`;
+  const found = layout.elementBits < 8 ? undefined : bytes(chunk);
+  const here = found && writtenIn(found, elementOf(chunk), written(chunk) ?? WRITTEN);
+  const held = here?.find(({ at, size }) => address >= chunk + at && address < chunk + at + size);
+  const value = held ? `, holds ${short(held.value as number)}` : "";
   const place = `${smem(address)}, bank ${((address % LINE) / 4) | 0}${value}`;
   return [`[${row},${column}]`, place];
 }
@@ -77,7 +76,8 @@ export function chunkRows(looked: Looked, address: number): Row[] {
   else if (bytes) {
     const element = looked.elementOf(address);
     if (!element) rows.push(["as numbers", UNKNOWN]);
-    else if (mask === WRITTEN) rows.push([`as ${elementName(element)}`, elementsText(bytes, element)]);
+    else if (mask === WRITTEN || isStruct(element))
+      rows.push([`as ${elementName(element)}`, elementsText(bytes, element, mask)]);
     const shown = Array.from(bytes, (byte, i) =>
       isSet(mask, i) ? byte.toString(16).padStart(2, "0") : "··",
     );
@@ -99,12 +99,13 @@ export function chunkText(looked: Looked, address: number): string {
   if (piece) lines.push(pieceText(layout, piece), `number ${piece.order + 1} of ${layout.pieces.length}`);
   else lines.push("no part of this tile");
   if (piece && looked.box) lines.push(globalText(looked, piece.line, piece.global, piece.inside));
-  if (looked.written(address) === 0) lines.push("not written yet");
+  const mask = looked.written(address) ?? WRITTEN;
+  if (mask === 0) lines.push("not written yet");
   else if (bytes) {
     const element = looked.elementOf(address);
     lines.push(
       element
-        ? `${elementName(element)}: ${elementsText(bytes, element)}`
+        ? `${elementName(element)}: ${elementsText(bytes, element, mask)}`
         : `hexadecimal: ${hexWords(bytes, 4)}`,
     );
   }

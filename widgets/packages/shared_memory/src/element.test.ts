@@ -66,10 +66,21 @@ test("the array is read as its one type; by address where there are several; as 
   expect(layoutOfRaw(raw(0, 0x400, 0x600, "bytes")).elementOf?.(0x400)).toBe("");
 });
 
+test("an array that is structs from end to end is read member by member", () => {
+  const runs = [{ start: 0x400, end: 0x800, element: "s32||bf16|s8" }];
+  const struct = layoutOfRaw({ ...raw(0, 0x400, 0x800), runs });
+  expect([struct.across, struct.elementOf?.(0x400)]).toEqual(["byte", "s32||bf16|s8"]);
+  expect(layoutOfRaw({ ...raw(0, 0x400, 0x800, "bytes"), runs }).elementOf?.(0x400)).toBe("");
+});
+
 test("it says where the types come from, and that none is known", () => {
   expect(saidText(raw(0, 0x400, 0x900).runs, "accessed")).toMatch(
     /: f16, f32; in hexadecimal where none says it\.$/,
   );
   expect(saidText(raw(0, 0x820, 0x840).runs, "accessed")).toMatch(/^No instruction .* hexadecimal/);
+  const struct = (element: string, at: number) => ({ element, start: at, end: at + 16 });
+  expect(saidText([struct("s32|f32|f32|s32", 0), struct("f32|s32|f32|f32", 16)], "accessed")).toMatch(
+    /: f32\+s32\.$/,
+  );
   expect(saidText([], "s16")).toBe("Read as s16, as you chose.");
 });

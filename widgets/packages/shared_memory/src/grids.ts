@@ -14,7 +14,7 @@ import { colorOf, inkFor, type Range } from "@sglab/memory/cividis";
 import { swizzlePeriod } from "@sglab/memory/swizzle";
 import { LINE, smem, WRITTEN } from "./data";
 import type { Layout, Piece } from "./layout";
-import { hexWords } from "./words";
+import { cellNumber, type Held, hexWords } from "./words";
 
 export interface Scene {
   layout: Layout;
@@ -24,9 +24,11 @@ export interface Scene {
   /** Whether what just happened touched a chunk. */
   touched: (address: number) => boolean;
   content: "places" | "values";
-  range: (address: number) => Range;
+  /** Of the colours of an element type. */
+  range: (element: string) => Range;
   bytes: (address: number) => ArrayLike<number> | undefined;
-  values: (address: number) => number[] | undefined;
+  /** The elements of a chunk that are known and were written. */
+  values: (address: number) => Held[] | undefined;
   /** Mask of the bytes that have been written; undefined while it is not known. */
   written: (address: number) => number | undefined;
 }
@@ -76,15 +78,15 @@ function paintPiece(
   piece: Piece,
   label: string,
 ): void {
-  const { layout, lit, selected, content, range: rangeAt, values, bytes, written, touched } = options.scene();
-  const range = rangeAt(piece.address);
+  const { layout, lit, selected, content, range: rangeOf, values, bytes, written, touched } = options.scene();
   const theme = options.theme();
   const look = lookOf(piece.chunk % 8, theme.dark);
   const inner = { ...rect, x: rect.x + 0.5, y: rect.y + 0.5, width: rect.width - 1, height: rect.height - 1 };
   const mask = written(piece.address) ?? WRITTEN;
   const numbers = content === "values" && mask ? values(piece.address) : undefined;
-  const nans = numbers?.filter(Number.isNaN).length ?? 0;
-  const first = nans ? Number.NaN : numbers?.[0];
+  const range = rangeOf(numbers?.[0]?.element ?? "");
+  const nans = numbers?.filter(({ value }) => Number.isNaN(value)).length ?? 0;
+  const first = nans ? Number.NaN : numbers?.[0]?.value;
   const unknown = content === "values" && mask && !numbers ? bytes(piece.address) : undefined;
   const shown = piece.order < lit;
   context.globalAlpha = shown ? 1 : 0.22;
@@ -125,20 +127,13 @@ function hatch(context: CanvasRenderingContext2D, rect: Rect, mask: number, ink:
 function valuesText(
   context: CanvasRenderingContext2D,
   room: number,
-  numbers: readonly number[],
+  numbers: readonly Held[],
   nans: number,
 ): string {
   if (nans) return `${nans} NaN`;
-  const integers = numbers.every(Number.isInteger);
-  const [one = "", two = ""] = numbers.slice(0, 2).map((value) => shortNumber(value, integers));
+  const [one = "", two = ""] = numbers.slice(0, 2).map((each) => cellNumber(each, numbers));
   const both = `${one} ${two}`;
   return context.measureText(both).width <= room ? both : one;
-}
-
-function shortNumber(value: number, integer: boolean): string {
-  if (integer && Math.abs(value) < 1e6) return String(value);
-  if (Math.abs(value) >= 1e6) return value.toExponential(0).replace("+", "");
-  return Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(2);
 }
 
 function outline(context: CanvasRenderingContext2D, rect: Rect, theme: Theme): void {

@@ -145,7 +145,7 @@ function render({ el, source, selection, disposer }: Context<typeof SHARED_MEMOR
     const launch = source.get("launch");
     frame.setHeader(source.get("header"));
     if (launch.empty) {
-      if (launch.error) frame.notify("error", launch.error);
+      frame.setFailure(launch.error);
       const remedy = "WarpRoles and KernelDebugger show what this launch does instead.";
       frame.setPlaceholder({ kind: "empty", text: launch.empty, remedy });
       toolbar.showLaunch(launch, []);
@@ -160,7 +160,7 @@ function render({ el, source, selection, disposer }: Context<typeof SHARED_MEMOR
   function startOver(launch: Launch): void {
     const { facts } = model;
     if (!facts) return;
-    if (launch.error) frame.notify("error", launch.error);
+    frame.setFailure(launch.error);
     const { moments, tiles } = facts;
     toolbar.showLaunch(launch, tiles);
     view.reset();

@@ -2,7 +2,7 @@
 
 import { TensorWindow } from "@sglab/core";
 import type { Range } from "@sglab/memory/cividis";
-import { LINE, readMoments, WRITTEN } from "./data";
+import { LINE, readMoments } from "./data";
 import type { Looked } from "./details";
 import { Editor, tileAt } from "./editor";
 import { elementAtAddress, type Run, runsIn } from "./element";
@@ -20,7 +20,7 @@ import type {
 } from "./protocol";
 import type { Content } from "./toolbar";
 import { chunkRuns, chunksOf, touchedBy } from "./track";
-import { type Facts, numbersIn } from "./words";
+import { type Facts, type Held, isStruct, writtenIn } from "./words";
 
 const NO_RANGE: Range = { low: 0, high: 0 };
 const SAMPLED = 400; // pieces, for the range of colours
@@ -130,10 +130,11 @@ export class Model {
     return row && (row[at] as number) | ((row[at + 1] as number) << 8);
   };
 
-  readonly valuesAt = (address: number): number[] | undefined => {
+  readonly valuesAt = (address: number): Held[] | undefined => {
     const bytes = this.bytesAt(address);
     const element = this.elementOf(address);
-    return bytes && element ? numbersIn(bytes, element) : undefined;
+    const held = bytes && element ? writtenIn(bytes, element, this.writtenAt(address)) : [];
+    return held.length ? held : undefined;
   };
 
   /** As the open tile has it; outside of it as accesses say. */
@@ -175,13 +176,13 @@ export class Model {
     const every = Math.max(1, Math.ceil(layout.pieces.length / SAMPLED));
     const values = new Map<string, number[]>();
     layout.pieces.forEach(({ address }, i) => {
-      const element = this.elementOf(address);
-      if (i % every || !element || this.writtenAt(address) !== WRITTEN) return;
-      const known = values.get(element) ?? [];
-      const numbers = this.valuesAt(address) ?? [];
-      const colored = element.includes("|") ? numbers.slice(0, 1) : numbers; // a struct by its first member
-      known.push(...colored.filter(Number.isFinite));
-      values.set(element, known);
+      const held = i % every ? undefined : this.valuesAt(address);
+      const [first] = held ?? [];
+      if (!held || !first) return;
+      const colored = isStruct(this.elementOf(address)) ? [first] : held; // a struct by its first member
+      const known = values.get(first.element) ?? [];
+      known.push(...colored.map(({ value }) => value as number).filter(Number.isFinite));
+      values.set(first.element, known);
     });
     this.ranges.clear();
     for (const [element, numbers] of values) {
@@ -191,7 +192,7 @@ export class Model {
     }
   }
 
-  readonly rangeAt = (address: number): Range => this.ranges.get(this.elementOf(address)) ?? NO_RANGE;
+  readonly rangeOf = (element: string): Range => this.ranges.get(element) ?? NO_RANGE;
 
   // Changes
 

@@ -83,6 +83,8 @@ export interface Access {
   bytes: number;
   reads: boolean;
   writes: boolean;
+  /** Whether lanes that change the same word take turns, as of an atomic; older recordings do not say. */
+  turns?: boolean;
   addresses: number[];
   /** "just made" or "about to be made" */
   when: string;

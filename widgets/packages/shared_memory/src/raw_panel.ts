@@ -51,7 +51,8 @@ export function layoutOfRaw(edit: RawEdit): Layout {
   if (chosen && bits) return layoutOfRows(from, size, pitch, chosen, bits, swizzle);
   const layout = layoutOfRows(from, size, pitch, "", 8, swizzle);
   const known = (name: string) => (isReadable(name) ? name : "");
-  const elementOf = (address: number) => (chosen ? "" : known(elementAtAddress(runs, address)));
+  const elementOf = (address: number) =>
+    reading === "accessed" ? known(elementAtAddress(runs, address)) : "";
   return { ...layout, across: "byte", elementOf };
 }
 
@@ -63,7 +64,8 @@ export function saidText(runs: readonly Run[], reading: Reading): string {
   if (!known.length)
     return "No instruction of this run says what they hold: they are shown in hexadecimal. Choose elements to read them.";
   const rest = found.length > known.length ? "; in hexadecimal where none says it" : "";
-  return `Elements as the instructions say that compute with them: ${known.map(elementName).join(", ")}${rest}.`;
+  const names = new Set(known.map((name) => elementName(name).split("+").sort().join("+"))); // structs begin anywhere
+  return `Elements as the instructions say that compute with them: ${[...names].join(", ")}${rest}.`;
 }
 
 export interface RawPanel {

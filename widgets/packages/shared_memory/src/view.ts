@@ -10,7 +10,6 @@ import type { Model } from "./model";
 import { orderControl } from "./order_control";
 import type { Area } from "./protocol";
 import { chunkKey, makeStrip, momentKey, type Strip, unwrittenKey } from "./strip";
-import { elementName } from "./words";
 
 export interface ViewOptions {
   frame: Frame;
@@ -60,7 +59,7 @@ export function makeView(options: ViewOptions): View {
         selected: model.selected,
         touched: model.isTouched,
         content: model.content,
-        range: model.rangeAt,
+        range: model.rangeOf,
         bytes: model.bytesAt,
         values: model.valuesAt,
         written: model.writtenAt,
@@ -152,16 +151,7 @@ export function makeView(options: ViewOptions): View {
     resizing ||= shown !== key.dataset.shown; // other lines take other room
     key.dataset.shown = shown;
     const what = ranges.size ? COLORS : "nothing that is read as numbers has been written";
-    const cells =
-      content === "values"
-        ? [
-            ...scaleParts(
-              Array.from(ranges, ([name, range]) => [elementName(name), range]),
-              what,
-            ),
-            unwrittenKey(),
-          ]
-        : [chunkKey(dark)];
+    const cells = content === "values" ? [...scaleParts(ranges, what), unwrittenKey()] : [chunkKey(dark)];
     key.replaceChildren(momentKey(), ...cells);
   }
 

@@ -5,10 +5,13 @@ import type { Layout } from "./layout";
 import type { Access, Tile } from "./protocol";
 import { chunkRuns, chunksOf, eventsOf, granularitiesOf, marksOf, touchedBy } from "./track";
 import {
+  cellNumber,
   elementName,
   elementsText,
   type Facts,
+  heldIn,
   hexWords,
+  isReadable,
   momentSentence,
   numbersIn,
   pieceText,
@@ -108,8 +111,61 @@ describe("the numbers in 16 bytes", () => {
     expect(elementsText(bytes(struct), "f32|s32|f32|").split(/\s+/)).toEqual(["1", "7", "−2", "0x00000009"]);
     expect(numbersIn(bytes(new Float64Array([1.5, 2])), "f64|f64|s32|u16")).toEqual([1.5, 0, 0, 0x4000]);
     expect(elementName("f32|s32|f32|")).toBe("f32+s32+?");
+    expect(elementName("s32|bf16,bf16,s8,|s32|bf16,bf16,s8,")).toBe("s32+bf16+s8+?");
     expect(numbersIn(Uint8Array.from([255]), "b8")).toHaveLength(16);
   });
+});
+
+test("a struct has each member by its own type, whatever bytes it has; what nothing says in hexadecimal", () => {
+  const struct = new DataView(new ArrayBuffer(16));
+  struct.setInt32(0, 3, true);
+  struct.setUint16(4, 0x3fc0, true); // 1.5
+  struct.setInt8(6, -2);
+  struct.setUint8(7, 0xab);
+  struct.setFloat64(8, 2.25, true);
+  const bytes = new Uint8Array(struct.buffer);
+  const element = "s32|bf16,bf16,s8,|f64|f64";
+  expect(isReadable(element)).toBe(true);
+  expect(heldIn(bytes, element)).toEqual([
+    { element: "s32", at: 0, size: 4, value: 3 },
+    { element: "bf16", at: 4, size: 2, value: 1.5 },
+    { element: "s8", at: 6, size: 1, value: -2 },
+    { element: "", at: 7, size: 1, value: undefined },
+    { element: "f64", at: 8, size: 8, value: 2.25 },
+  ]);
+  expect(elementsText(bytes, element).split(/\s+/)).toEqual(["3", "1.5", "−2", "0xab", "2.25"]);
+  // half of what a type needs is none of it
+  expect(elementsText(bytes, "s32||f64|").split(/\s+/)).toEqual([
+    "3",
+    "0xabfe3fc0",
+    "0x00000000",
+    "0x40020000",
+  ]);
+});
+
+test("of members that were never written nothing is said", () => {
+  const bytes = Uint8Array.from([3, 0, 0, 0, 9, 9, 9, 9, 0x80, 0x3f, 9, 9, 5, 9, 9, 9]);
+  expect(elementsText(bytes, "s32||bf16,bf16,,|s8,,,", 0x130f).split(/\s+/)).toEqual([
+    "3",
+    "··",
+    "1",
+    "··",
+    "5",
+    "··",
+  ]);
+  expect(numbersIn(bytes, "s32||bf16,bf16,,|s8,,,", 0x130f)).toEqual([3, 1, 5]);
+  expect(elementsText(bytes, "s32", 0x130f).split(/\s+/)).toEqual(["3", "··", "··", "··"]);
+});
+
+test("a cell has integers as such, also beside floats, and floats with two digits", () => {
+  const texts = (...numbers: [string, number][]) =>
+    numbers
+      .map(([element, value]) => ({ element, at: 0, size: 4, value }))
+      .map((one, _, all) => cellNumber(one, all));
+  expect(texts(["s32", 3], ["f32", 1.25])).toEqual(["3", "1.3"]);
+  expect(texts(["f32", 3], ["f32", 1.25])).toEqual(["3.0", "1.3"]);
+  expect(texts(["f32", 3], ["f32", 4])).toEqual(["3", "4"]);
+  expect(texts(["s32", -7], ["f32", 2])).toEqual(["-7", "2"]);
 });
 
 test("a piece is a line and the elements that its 16 bytes hold", () => {

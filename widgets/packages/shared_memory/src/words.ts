@@ -5,7 +5,7 @@ import type { Code } from "@sglab/memory/protocol";
 import { swizzleAddress, swizzlePeriod, swizzleWords } from "@sglab/memory/swizzle";
 import { e4m3, f32, short } from "@sglab/memory/words";
 import { float16 } from "@sglab/protocol";
-import { KINDS, type Moments, smem } from "./data";
+import { KINDS, type Moments, smem, WRITTEN } from "./data";
 import type { Layout, Piece } from "./layout";
 import type { Tile } from "./protocol";
 
@@ -62,45 +62,119 @@ export const BITS: Record<string, number> = {
   ...{ u8: 8, s8: 8, u16: 16, s16: 16, u32: 32, s32: 32, u64: 64, s64: 64 },
 };
 
-/** "f32|s32|f32|s32", the words of an array of structs, one by one; [] of an element type. */
-function wordsOf(element: string): string[] {
-  return element.includes("|") ? element.split("|") : [];
+const INTEGER = /^[su]\d/;
+
+/** What is read of 16 bytes: an element where it is known, else bytes of one word. */
+export interface Held {
+  /** "" where nothing says what it is. */
+  element: string;
+  /** Its first byte, and how many it has. */
+  at: number;
+  size: number;
+  value: number | undefined;
+}
+
+/**
+ * What each of 16 bytes is part of, where that differs: "f32|s32|f32|s32" names the words of an array of structs,
+ * "s32|bf16,bf16,s8,|…" the bytes of a word that several share. [] of an element type.
+ */
+function partsOf(element: string): string[] {
+  if (!element.includes("|")) return [];
+  return element.split("|").flatMap((word) => (word.includes(",") ? word.split(",") : Array(4).fill(word)));
+}
+
+/** "f32|s32|f32|s32" of one type alone as well as of several. */
+export function isStruct(element: string): boolean {
+  return element.includes("|");
 }
 
 export function isReadable(element: string): boolean {
-  return element in BITS || wordsOf(element).some((word) => word in BITS);
+  return element in BITS || partsOf(element).some((part) => part in BITS);
 }
 
 /** "f32+s32" for a struct. */
 export function elementName(element: string): string {
-  const words = wordsOf(element);
-  return words.length ? [...new Set(words)].map((word) => word || "?").join("+") : element;
+  const parts = partsOf(element);
+  return parts.length ? [...new Set(parts)].map((part) => part || "?").join("+") : element;
 }
 
-/** The elements in 16 bytes as text; of a struct, words of which nothing is said in hexadecimal. */
-export function elementsText(bytes: ArrayLike<number>, element: string): string {
-  const words = wordsOf(element);
-  if (!words.length) return numbersText(numbersIn(bytes, element));
-  const hex = hexWords(bytes, 4).split(" ");
-  return words
-    .map((word, i) => (word in BITS ? numbersText(wordNumbers(bytes, word, i)) : `0x${hex[i]}`))
-    .filter((text) => text)
-    .join("  ");
+/** Whether the mask has all bytes of a part. */
+function isWhole(mask: number, { at, size }: Pick<Held, "at" | "size">): boolean {
+  const all = ((1 << size) - 1) << at;
+  return (mask & all) === all;
 }
 
-/** Those of its type that begin in a word. */
-function wordNumbers(bytes: ArrayLike<number>, element: string, word: number): number[] {
-  const per = 32 / (BITS[element] as number);
-  const all = numbersIn(bytes, element);
-  if (per < 1) return word % 2 ? [] : [all[word / 2] as number];
-  return all.slice(word * per, word * per + per);
+/** The elements in 16 bytes, or members of a struct and what lies between them. */
+export function heldIn(bytes: ArrayLike<number>, element: string): Held[] {
+  const parts = partsOf(element);
+  if (!parts.length)
+    return valuesOf(bytes, element).map((value, i, { length }) => heldAt(element, i, length, value));
+  const held: Held[] = [];
+  for (let at = 0; at < 16; ) {
+    const part = parts[at] ?? "";
+    const size = (BITS[part] ?? 0) / 8;
+    const whole = size > 0 && at % size === 0 && parts.slice(at, at + size).every((other) => other === part);
+    const next = whole
+      ? { element: part, at, size, value: valuesOf(bytes, part)[at / size] }
+      : unknownAt(parts, at);
+    held.push(next);
+    at += next.size;
+  }
+  return held;
 }
 
-/** The numbers in 16 bytes. */
-export function numbersIn(bytes: ArrayLike<number>, element: string): number[] {
-  const members = wordsOf(element);
-  if (members.length)
-    return members.flatMap((member, i) => (member in BITS ? wordNumbers(bytes, member, i) : []));
+function heldAt(element: string, i: number, count: number, value: number): Held {
+  return { element, at: (i * 16) / count, size: 16 / count, value };
+}
+
+/** Bytes that are no whole element: up to the next part, or word. */
+function unknownAt(parts: readonly string[], at: number): Held {
+  let end = at + 1;
+  while (end % 4 && parts[end] === parts[at]) end++;
+  return { element: "", at, size: end - at, value: undefined };
+}
+
+/** The elements in 16 bytes as text: of a struct what nothing says in hexadecimal, "··" for what was never written. */
+export function elementsText(bytes: ArrayLike<number>, element: string, mask = WRITTEN): string {
+  const textOf = (one: Held): string => {
+    if (!isWhole(mask, one)) return "··";
+    if (one.value !== undefined) return short(one.value);
+    return `0x${Array.from({ length: one.size }, (_, i) => hexByte(bytes[one.at + one.size - 1 - i])).join("")}`;
+  };
+  const texts: string[] = [];
+  let before = -1;
+  for (const one of heldIn(bytes, element)) {
+    const word = Math.floor(one.at / 4);
+    const text = textOf(one);
+    // padding of a word is said once
+    if (isStruct(element) && text === "··" && texts.at(-1) === "··" && word === before) continue;
+    texts.push(text);
+    before = word;
+  }
+  return texts.join("  ");
+}
+
+/** The numbers in 16 bytes: of those that were written. */
+export function numbersIn(bytes: ArrayLike<number>, element: string, mask = WRITTEN): number[] {
+  return writtenIn(bytes, element, mask).map(({ value }) => value as number);
+}
+
+/** The elements in 16 bytes that are known and were written. */
+export function writtenIn(bytes: ArrayLike<number>, element: string, mask = WRITTEN): Held[] {
+  return heldIn(bytes, element).filter((one) => one.value !== undefined && isWhole(mask, one));
+}
+
+/** A number in a cell: integers as they are, floats with two digits, unless all floats there are whole. */
+export function cellNumber({ element, value = 0 }: Held, all: readonly Held[]): string {
+  const whole =
+    INTEGER.test(element) || all.every((one) => INTEGER.test(one.element) || Number.isInteger(one.value));
+  if (whole && Math.abs(value) < 1e6) return String(value);
+  if (Math.abs(value) >= 1e6) return value.toExponential(0).replace("+", "");
+  return Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(2);
+}
+
+/** 16 bytes as numbers of one type. */
+function valuesOf(bytes: ArrayLike<number>, element: string): number[] {
   const at = (i: number) => bytes[i] ?? 0;
   const words = (size: number) => Array.from({ length: 16 / size }, (_, i) => i * size);
   const u16 = (i: number) => at(i) | (at(i + 1) << 8);
@@ -146,17 +220,15 @@ function f64(low: number, high: number): number {
   return scratch.getFloat64(0);
 }
 
+function hexByte(byte = 0): string {
+  return byte.toString(16).padStart(2, "0");
+}
+
 /** "3c00 bc00 …" or "00 3f …": bytes of which nothing is known, as words, the highest byte first. */
 export function hexWords(bytes: ArrayLike<number>, size: number): string {
   const word = (i: number) =>
-    Array.from({ length: size }, (_, k) => (bytes[i + size - 1 - k] ?? 0).toString(16).padStart(2, "0")).join(
-      "",
-    );
+    Array.from({ length: size }, (_, k) => hexByte(bytes[i + size - 1 - k])).join("");
   return Array.from({ length: 16 / size }, (_, i) => word(i * size)).join(" ");
-}
-
-export function numbersText(numbers: readonly number[]): string {
-  return numbers.map(short).join("  ");
 }
 
 export function pieceText(layout: Layout, piece: Piece): string {

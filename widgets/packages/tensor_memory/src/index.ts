@@ -213,7 +213,7 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
     frame.setHeader(source.get("header"));
     controls.showWhether(!launch.empty);
     if (launch.empty) {
-      if (launch.error) frame.notify("error", launch.error);
+      frame.setFailure(launch.error);
       const remedy = "SharedMemory shows this launch's other memory, KernelDebugger its registers.";
       frame.setPlaceholder({ kind: "empty", text: launch.empty, remedy });
       transport.load({ length: 0, granularities: [{ id: "event", label: "event" }], describe: () => "" });
@@ -226,7 +226,7 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
 
   async function loadLaunch(launch: Launch): Promise<void> {
     factsKey = source.get("launch_key");
-    if (launch.error) frame.notify("error", launch.error);
+    frame.setFailure(launch.error);
     const known: Facts = {
       launch,
       moments: await readMoments(source),
