@@ -1,18 +1,12 @@
 // The toolbar: formulas, order of the merges, base; and with Python, which head is recorded.
 
 import { type Disposer, h } from "@sglab/core";
+import type { Choices } from "./choices";
 import type { Recorded } from "./data";
 import { FORMULAS, type Formula, type FormulaName, RULES, type RuleName } from "./formulas";
 import { ORDERS, type Order } from "./merge";
 import type { Base } from "./numbers";
 import type { Question } from "./protocol";
-
-export interface Choices {
-  formula: FormulaName;
-  rule: RuleName;
-  order: Order;
-  base: Base;
-}
 
 const ORDERS_OF_KEYS = {
   stored: "as stored",

@@ -1,11 +1,11 @@
 // What is selected, in words: the chosen formulas where they deserve one, and the selected split's partial.
 
 import { format, h } from "@sglab/core";
-import type { Choices } from "./controls";
+import { type Choices, HELD, type Held } from "./choices";
 import type { Recorded } from "./data";
 import { FORMULAS, type Formula, type FormulaName, RULES } from "./formulas";
 import { type Base, errorText, lse, number } from "./numbers";
-import { HELD, type Held, type Result } from "./results";
+import type { Result } from "./results";
 
 export function formulaNotes({ formula, rule, base }: Choices): HTMLElement[] {
   return [note("Recurrence", FORMULAS[formula], base), note("Merge", RULES[rule], base)];

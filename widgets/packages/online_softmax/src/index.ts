@@ -20,12 +20,12 @@ import {
   watchTheme,
   whenInSight,
 } from "@sglab/core";
-import { type Choices, makeControls } from "./controls";
+import { type Choices, HELD } from "./choices";
+import { makeControls } from "./controls";
 import { readRun } from "./data";
 import { FORMULAS, RULES } from "./formulas";
 import { ORDERS } from "./merge";
 import { Model } from "./model";
-import { HELD } from "./results";
 import { selectionOf, splitOf } from "./selected";
 import { makeView } from "./view";
 

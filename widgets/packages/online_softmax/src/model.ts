@@ -1,11 +1,11 @@
 // What is shown: the recording, the choices, the merges by hand, what partials hold; and how each of them changes.
 
 import type { Transport } from "@sglab/core";
-import type { Choices } from "./controls";
+import type { Choices, Held } from "./choices";
 import type { Recorded } from "./data";
 import { type Partial as Merged, type Plan, planOf, relativeError, roots } from "./merge";
 import type { Place } from "./protocol";
-import { exactWhole, type Held, type Result, resultsOf } from "./results";
+import { exactWhole, type Result, resultsOf } from "./results";
 import { PHASES, type Steps, stepsOf } from "./steps";
 
 export class Model {

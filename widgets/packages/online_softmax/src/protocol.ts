@@ -12,9 +12,8 @@ import {
   tensor,
   text,
 } from "@sglab/protocol";
-import type { Choices } from "./controls";
+import type { Choices, Held } from "./choices";
 import type { Plan } from "./merge";
-import type { Held } from "./results";
 
 export interface Question {
   request: number;

@@ -1,19 +1,11 @@
 // What every partial and every merge holds under the chosen formulas, beside the float64 answer over the same keys.
 
 import type { Numbers } from "@sglab/protocol";
+import type { Held } from "./choices";
 import type { Recorded } from "./data";
 import type { FormulaName, RuleName } from "./formulas";
 import { exactMerge, leavesOf, merge, type Partial, type Plan, relativeError } from "./merge";
 import type { Node } from "./merge_view";
-
-/** What the reader put into a partial instead of what the kernel wrote. */
-export const HELD = {
-  kernel: "what its split computed",
-  empty: "nothing: LSE = −inf, O = 0",
-  garbage: "nothing: LSE = −inf, O never written (NaN)",
-  infinite: "nothing, FlashAttention 2's way: LSE = +inf, O = 0",
-} as const;
-export type Held = keyof typeof HELD;
 
 export interface Result {
   leaves: number[];
