@@ -100,7 +100,7 @@ def test_the_last_token_and_block_are_in_sight_at_the_end(host: Host) -> None:
     shown.press("End")
     settled(shown.page)
     for cells in shown.locator(".sg-cells").all():
-        assert cells.evaluate(bottom) <= 20
+        shown.page.wait_for_function(f"box => ({bottom})(box) <= 20", arg=cells.element_handle())
 
 
 def test_b_goes_on_from_the_tab_that_was_pressed(shown: Locator) -> None:
